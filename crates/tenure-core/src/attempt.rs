@@ -44,6 +44,9 @@ pub struct Busy {
     pub ahead: Option<u32>,
     /// The mode of the nearest place ahead that it cannot hold beside, where the engine knows.
     pub blocker: Option<Mode>,
+    /// How long the first place ahead to end lives unless it is renewed: by then another attempt is worth it
+    /// even if no news came. `None` where places end with their process.
+    pub lapses_in: Option<Duration>,
 }
 
 /// Why a wait ended.

@@ -1,1 +1,80 @@
+//! Distributed locks that stay correct, on the engine you already run.
+//!
+//! A lock is a *place in a line*, kept alive by a lease or a session, with a number, the [`Fence`], that the
+//! protected resource can check. [`connect`] opens an engine by its URL; [`Client`] makes [`Mutex`], [`RwLock`],
+//! [`Semaphore`], [`Multi`] and [`Election`] on it; each gives a [`Guard`] that knows how long it is safe.
+//!
+//! # Stop two hosts from running one job
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+//! let client = tenure::connect("memory:").await?;
+//! let nightly = client.mutex("reports/nightly")?;
+//!
+//! match nightly.try_acquire().await? {
+//!     Some(guard) => {
+//!         // Show the fence to whatever you write to: it refuses whoever was overtaken.
+//!         println!("running under fence {}", guard.fence());
+//!         guard.release().await?;
+//!     }
+//!     None => println!("another host is at it"),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # Work that stops when the lock is lost
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+//! # let client = tenure::connect("memory:").await?;
+//! let total = client
+//!     .mutex("ledger")?
+//!     .run(|held| async move {
+//!         // Dropped at its next await if the lock is lost.
+//!         held.fence().get() % 2 + 40
+//!     })
+//!     .await?;
+//! # assert!(total >= 40);
+//! # Ok(()) }
+//! ```
+//!
+//! Threads without a runtime find the same in [`blocking`].
 
+mod acquire;
+pub mod blocking;
+mod cleaner;
+mod client;
+mod connect;
+mod duration;
+mod election;
+mod guard;
+mod hold;
+mod lane;
+mod multi;
+mod mutex;
+mod observe;
+mod owner;
+mod rwlock;
+mod semaphore;
+mod settings;
+mod sync;
+mod terms;
+mod watchdog;
+
+pub use tenure_core::{
+    Applied, BootClock, Claim, ClaimId, Clock, Crash, Engine, EngineUrl, Error, ErrorKind, Evicted, Eviction,
+    Failover, Fence, Fences, Filter, Floors, Grade, Guarantees, Key, Mode, Modes, Moment, Note, Op, Order,
+    Place, Reach, Released, Result, Seq, Standing, Ttl, Wake, When, line,
+};
+
+pub use self::{
+    client::Client,
+    connect::connect,
+    duration::parse_duration,
+    election::{Election, Leader, Leadership, Observation},
+    guard::{Guard, Loss, Witness},
+    multi::{Multi, MultiGuard},
+    mutex::Mutex,
+    owner::Owner,
+    rwlock::{RwLock, WriteGuard},
+    semaphore::{Permit, Semaphore},
+    settings::Settings,
+};

@@ -1,0 +1,261 @@
+//! The acquire loop: from a claim to a hold, for every engine and every kind of lock.
+
+use std::{sync::Arc, time::Duration};
+
+use tenure_core::{
+    Answered, Attempt, Busy, Claim, Crash, Error, ErrorKind, Mode, Moment, Op, Patience, Result, Seat, Ttl,
+    Turn, Wake,
+};
+
+use crate::{
+    client::{Shared, no_answer},
+    hold::Hold,
+    watchdog::Upkeep,
+};
+
+/// The pauses between attempts on an engine that cannot tell a waiter of its turn.
+const POLL: std::ops::RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(250);
+
+/// A claim that is being asked for. Dropped before it holds, it releases whatever place it may have.
+pub(crate) struct Asking {
+    shared: Arc<Shared>,
+    /// When the first attempt counts as sent: before anything was done, so that it costs no look at the clock.
+    began: Option<Moment>,
+    /// `None` once it holds.
+    claim: Option<Claim>,
+    upkeep: Upkeep,
+    standing: Standing,
+    /// What the newest attempt was told, if a wait may begin from there.
+    busy: Option<Ack>,
+    trouble: Option<Trouble>,
+    polls: u32,
+}
+
+/// What the engine may have of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Nothing,
+    Place,
+    InDoubt,
+}
+
+/// The newest acknowledged attempt: a push counts from when it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Ack {
+    sent: Moment,
+    busy: Busy,
+}
+
+/// Since when the engine has been failing, and how often.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    since: Moment,
+    times: u32,
+}
+
+impl Asking {
+    pub(crate) fn new(shared: Arc<Shared>, claim: Claim, upkeep: Upkeep, began: Moment) -> Self {
+        let (claim, began) = (Some(claim), Some(began));
+        Self {
+            shared,
+            began,
+            claim,
+            upkeep,
+            standing: Standing::Nothing,
+            busy: None,
+            trouble: None,
+            polls: 0,
+        }
+    }
+
+    /// Asks until the claim holds. `None` if it does not hold at once and has no patience.
+    ///
+    /// # Errors
+    /// `Timeout` at the deadline; what the engine says if it cannot be mended by asking again, or has been
+    /// failing for a whole ttl.
+    /// # Cancel safety
+    /// Goes on where it was when called again; dropping the `Asking` leaves nothing behind.
+    pub(crate) async fn run(&mut self, deadline: Option<Moment>) -> Result<Option<Arc<Hold>>> {
+        loop {
+            if let Some(ack) = self.busy {
+                if let Some(hold) = self.wait(ack, deadline).await? {
+                    return Ok(Some(hold));
+                }
+                self.busy = None;
+            }
+            match self.attempt().await {
+                Ok(Some(hold)) => return Ok(Some(hold)),
+                Ok(None) if self.claim().patience == Patience::Try => return Ok(None),
+                Ok(None) => {}
+                Err(err) => self.suffer(err, deadline).await?,
+            }
+        }
+    }
+
+    /// Asks once. `None` if the claim does not hold yet.
+    pub(crate) async fn attempt(&mut self) -> Result<Option<Arc<Hold>>> {
+        let claim = self.claim.as_ref().ok_or_else(finished)?;
+        let sent = self.began.take().unwrap_or_else(|| self.shared.now());
+        self.standing = Standing::InDoubt;
+        let answer =
+            match tokio::time::timeout(claim.ttl.renew_every(), self.shared.engine.attempt(claim)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(no_answer(Op::Attempt, claim.ttl)),
+            };
+        match answer {
+            Ok(Attempt::Granted(grant)) => {
+                self.standing = Standing::Place;
+                let deadline = grant.ttl.map(|ttl| safe_until(sent, ttl));
+                let now = self.shared.now();
+                if deadline.is_some_and(|deadline| now >= deadline) {
+                    // The answer took so long that it is worth nothing; another attempt refreshes the lease.
+                    return Err(no_answer(Op::Attempt, claim.ttl));
+                }
+                self.holds(grant.seat, now, deadline, sent).map(Some)
+            }
+            Ok(Attempt::Busy(busy)) => {
+                self.standing = if busy.seat.is_some() { Standing::Place } else { Standing::Nothing };
+                self.trouble = None;
+                same_permits(claim, &busy)?;
+                self.busy = (claim.patience == Patience::Queue).then_some(Ack { sent, busy });
+                Ok(None)
+            }
+            Err(err) => {
+                if !err.may_have_applied() {
+                    self.standing = Standing::Nothing;
+                }
+                Err(self.name(err))
+            }
+        }
+    }
+
+    /// Waits for the turn, or until another attempt is due. `None` if an attempt must follow.
+    async fn wait(&mut self, ack: Ack, deadline: Option<Moment>) -> Result<Option<Arc<Hold>>> {
+        let claim = self.claim.as_ref().ok_or_else(finished)?;
+        let now = self.shared.now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            let waited = Error::new(ErrorKind::Timeout, Op::Acquire, "others held it until the deadline")
+                .not_applied();
+            return Err(self.name(waited));
+        }
+        let mut pause = pause(&ack.busy, claim.ttl);
+        if self.shared.guarantees.wake == Wake::Poll {
+            let poll = (*POLL.start() * 2u32.saturating_pow(self.polls)).min(*POLL.end());
+            self.polls = (self.polls + 1).min(16);
+            pause = pause.min(jitter(poll));
+        }
+        if let Some(deadline) = deadline {
+            pause = pause.min(deadline.since(now));
+        }
+        match tokio::time::timeout(pause, self.shared.engine.turn(claim)).await {
+            Ok(Turn::Holds(seat)) if ack.busy.seat == Some(seat) => {
+                let leased = self.shared.guarantees.crash != Crash::Process;
+                let until = leased.then(|| safe_until(ack.sent, claim.ttl.get()));
+                let now = self.shared.now();
+                if until.is_none_or(|until| now < until) {
+                    return self.holds(seat, now, until, ack.sent).map(Some);
+                }
+            }
+            // Any other push is a hint, and so is none: attempt again.
+            Ok(Turn::Holds(_) | Turn::Again) | Err(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Naps after a failure that may pass, or gives up.
+    async fn suffer(&mut self, err: Error, deadline: Option<Moment>) -> Result<()> {
+        let now = self.shared.now();
+        let ttl = self.claim().ttl;
+        let patience = match self.claim().patience {
+            Patience::Try => ttl.renew_every(),
+            Patience::Queue => ttl.get(),
+        };
+        let trouble = self.trouble.get_or_insert(Trouble { since: now, times: 0 });
+        trouble.times += 1;
+        let give_up = trouble.since + patience;
+        let give_up = deadline.map_or(give_up, |deadline| deadline.min(give_up));
+        if !err.is_retryable() || now >= give_up {
+            return Err(err.in_op(Op::Acquire));
+        }
+        let nap = jitter(
+            (Duration::from_millis(10) * 2u32.saturating_pow(trouble.times.min(16))).min(ttl.get() / 6),
+        );
+        tokio::time::sleep(nap.min(give_up.since(now))).await;
+        Ok(())
+    }
+
+    fn holds(
+        &mut self,
+        seat: Seat,
+        now: Moment,
+        deadline: Option<Moment>,
+        sent: Moment,
+    ) -> Result<Arc<Hold>> {
+        let claim = self.claim.take().ok_or_else(finished)?;
+        let hold = Arc::new(Hold::new(claim, seat.seq, now, deadline));
+        self.shared.watchdog.watch(&hold, self.upkeep, sent);
+        Ok(hold)
+    }
+
+    fn claim(&self) -> &Claim {
+        self.claim.as_ref().expect("an asking that holds is not asked again")
+    }
+
+    fn name(&self, err: Error) -> Error {
+        let err = err.with_engine(self.shared.guarantees.engine);
+        match &self.claim {
+            Some(claim) => err.with_key(&claim.key),
+            None => err,
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.take() else { return };
+        match self.standing {
+            Standing::Nothing => {}
+            Standing::Place => self.shared.cleaner.release(claim, Answered::All),
+            Standing::InDoubt => self.shared.cleaner.release(claim, Answered::InDoubt),
+        }
+    }
+}
+
+/// How long to stay silent if no news comes: the place itself must be refreshed, and a blocker may lapse.
+fn pause(busy: &Busy, ttl: Ttl) -> Duration {
+    let Some(lapses_in) = busy.lapses_in else { return ttl.renew_every() };
+    // Those further back look a little later, so that the first finds the key free and the rest a holder.
+    let behind = Duration::from_millis(1 + u64::from(busy.ahead.unwrap_or(0).min(50)));
+    ttl.renew_every().min(lapses_in + behind)
+}
+
+/// Until when a hold is safe that was asked for at `sent`.
+pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
+    let margin = (ttl / 20).max(Duration::from_millis(10));
+    sent + ttl.saturating_sub(margin)
+}
+
+/// Between half of a pause and all of it, so that those who fail together do not come back together.
+pub(crate) fn jitter(pause: Duration) -> Duration {
+    pause.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// A semaphore of 3 here and of 5 there is a mistake that would wait for ever without a word.
+fn same_permits(claim: &Claim, busy: &Busy) -> Result<()> {
+    match (claim.mode, busy.blocker) {
+        (Mode::Permits(ours), Some(Mode::Permits(theirs))) if ours.of() != theirs.of() => {
+            Err(Error::invalid(format!(
+                "the semaphore has {} permits here and {} where it is held; name the same number everywhere",
+                ours.of(),
+                theirs.of()
+            ))
+            .in_op(Op::Acquire)
+            .with_key(&claim.key))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn finished() -> Error {
+    Error::new(ErrorKind::Broken, Op::Acquire, "a claim that holds was asked for again")
+}

@@ -1,0 +1,132 @@
+//! What nobody waits for any more is released here: dropped guards, cancelled waits, attempts in doubt.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tenure_core::{Answered, Claim, Crash, Engine, Guarantees, Reach};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+};
+
+use crate::observe::Observer;
+
+/// How many releases may wait to be sent. Past it they are given up, counted, and the places lapse.
+const QUEUE: usize = 65_536;
+/// How many are under way at once.
+const AT_ONCE: usize = 64;
+
+type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+enum Message {
+    Release(Claim, Job),
+    Flush(oneshot::Sender<()>),
+}
+
+pub(crate) struct Cleaner {
+    jobs: mpsc::Sender<Message>,
+    engine: Arc<dyn Engine>,
+    observer: Arc<Observer>,
+    /// Verbs of local engines do not wait for a network: a release is tried on the spot, which also works where
+    /// no runtime is left.
+    local: bool,
+    lapses: bool,
+}
+
+impl Cleaner {
+    pub(crate) fn start(
+        engine: Arc<dyn Engine>,
+        guarantees: &Guarantees,
+        observer: Arc<Observer>,
+        runtime: &Handle,
+    ) -> Self {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        runtime.spawn(clean(queue));
+        let local = guarantees.reach < Reach::Network;
+        let lapses = guarantees.crash != Crash::Process;
+        Self { jobs, engine, observer, local, lapses }
+    }
+
+    /// Sees to it that the claim neither holds nor waits, without making anybody wait.
+    pub(crate) fn release(&self, claim: Claim, answered: Answered) {
+        let mut job: Job = Box::pin(release(
+            self.engine.clone(),
+            claim.clone(),
+            answered,
+            self.observer.clone(),
+            self.lapses,
+        ));
+        if self.local && job.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
+            return;
+        }
+        match self.jobs.try_send(Message::Release(claim, job)) {
+            Ok(()) => {}
+            // The runtime this client lived on is gone, and this release with it unless another takes it.
+            Err(mpsc::error::TrySendError::Closed(Message::Release(claim, job))) if self.local => {
+                match crate::blocking::runtime() {
+                    Ok(runtime) => drop(runtime.spawn(job)),
+                    Err(err) => self.observer.abandoned(&claim, Some(&err)),
+                }
+            }
+            Err(err) => {
+                if let Message::Release(claim, _) = err.into_inner() {
+                    self.observer.abandoned(&claim, None);
+                }
+            }
+        }
+    }
+
+    /// Resolves once everything that was handed in before has been released or given up.
+    pub(crate) async fn flush(&self) {
+        let (done, all) = oneshot::channel();
+        if self.jobs.send(Message::Flush(done)).await.is_ok() {
+            let _ = all.await;
+        }
+    }
+}
+
+/// One task per client. It ends when the client and its last guard are gone and nothing is left to release.
+async fn clean(mut queue: mpsc::Receiver<Message>) {
+    let mut jobs = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            message = queue.recv(), if jobs.len() < AT_ONCE => match message {
+                Some(Message::Release(_, job)) => jobs.push(job),
+                Some(Message::Flush(done)) => {
+                    while jobs.next().await.is_some() {}
+                    let _ = done.send(());
+                }
+                None => break,
+            },
+            Some(()) = jobs.next() => {}
+        }
+    }
+    while jobs.next().await.is_some() {}
+}
+
+/// Asks until the engine has answered. A place that lapses by itself is not worth asking for much longer than
+/// its lease.
+async fn release(
+    engine: Arc<dyn Engine>,
+    claim: Claim,
+    answered: Answered,
+    observer: Arc<Observer>,
+    lapses: bool,
+) {
+    let tries = if lapses { 8 } else { 64 };
+    let mut pause = claim.ttl.get() / 64;
+    for left in (0..tries).rev() {
+        match engine.release(&claim, answered).await {
+            Ok(_) => return,
+            Err(err) if left == 0 || !err.is_retryable() => return observer.abandoned(&claim, Some(&err)),
+            Err(_) => tokio::time::sleep(crate::acquire::jitter(pause)).await,
+        }
+        pause = (pause * 2).min(Duration::from_secs(5)).min(claim.ttl.renew_every());
+    }
+}

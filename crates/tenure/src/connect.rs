@@ -1,0 +1,74 @@
+use std::sync::Arc;
+
+use tenure_core::{Engine, EngineUrl, Error, Op, Result};
+
+use crate::{Client, Settings, parse_duration};
+
+/// Options that every engine has.
+const COMMON: [&str; 2] = ["ttl", "who"];
+
+/// Opens the engine at this URL.
+///
+/// | URL | engine |
+/// |---|---|
+/// | `memory:` or `memory:name` | this process; the same name is the same engine |
+/// | `file:` or `file:/path` | this machine; without a path `$XDG_RUNTIME_DIR/tenure`, else the state directory |
+///
+/// Every engine takes `?ttl=15s` (how long a lock outlives its holder) and `?who=name` (shown to people).
+///
+/// # Errors
+/// `Invalid` for a URL, scheme or option that is wrong, naming what is right; `Unavailable` or `Denied` if the
+/// engine cannot be used.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// let client = tenure::connect("memory:shop?ttl=5s").await?;
+/// let err = tenure::connect("memory:?tll=5s").await.unwrap_err();
+/// assert!(err.to_string().contains("did you mean `ttl`?"));
+/// # Ok(()) }
+/// ```
+pub async fn connect(url: &str) -> Result<Client> {
+    let mut url: EngineUrl = url.parse()?;
+    let mut settings = Settings::default();
+    if let Some(ttl) = url.option("ttl") {
+        settings.ttl = parse_duration(&ttl)?;
+    }
+    if let Some(who) = url.option("who") {
+        settings.who = who;
+    }
+    settings.check()?;
+    let engine = open(url).await.map_err(|err| err.in_op(Op::Connect))?;
+    Client::new(engine, settings)
+}
+
+/// One arm per engine.
+async fn open(url: EngineUrl) -> Result<Arc<dyn Engine>> {
+    match url.scheme() {
+        #[cfg(feature = "local")]
+        "memory" => {
+            url.no_more_options(&valid(&[]))?;
+            if !url.hosts().is_empty() {
+                return Err(Error::invalid("memory: has no host; write `memory:` or `memory:name`"));
+            }
+            Ok(tenure_local::Memory::named(url.path()))
+        }
+        #[cfg(all(feature = "local", not(target_os = "linux")))]
+        "file" => Err(Error::unsupported(Op::Connect, "the file engine needs Linux")),
+        #[cfg(not(feature = "local"))]
+        "memory" | "file" => Err(feature_off(url.scheme(), "local")),
+        other => Err(Error::invalid(format!("no engine is called `{other}:`; there are memory: and file:"))),
+    }
+}
+
+fn valid(own: &[&'static str]) -> Vec<&'static str> {
+    own.iter().copied().chain(COMMON).collect()
+}
+
+#[cfg(not(feature = "local"))]
+fn feature_off(scheme: &str, feature: &str) -> Error {
+    Error::unsupported(
+        Op::Connect,
+        format!("`{scheme}:` is not compiled in; add the feature `{feature}` to the dependency on tenure"),
+    )
+}

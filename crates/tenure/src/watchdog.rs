@@ -1,0 +1,243 @@
+//! Renews all leases of a client, many in one call, and says when one is lost.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use slab::Slab;
+use tenure_core::{ClaimId, Clock, Engine, Held, Moment, Renewal, Seq};
+use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+
+use crate::{
+    Loss,
+    acquire::{jitter, safe_until},
+    client::no_answer,
+    hold::Hold,
+    observe::Observer,
+    sync::{Mutex, lock},
+};
+
+/// The most holds in one call, so that one slow reply does not stand for all.
+const BATCH: usize = 1000;
+/// Timers stop in suspend and the clock does not: look at the clock at least so often while anything is held.
+const LONGEST_NAP: Duration = Duration::from_secs(1);
+
+pub(crate) struct Watchdog {
+    engine: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<Observer>,
+    holds: Mutex<Holds>,
+    earlier: Notify,
+}
+
+struct Holds {
+    slots: Slab<Watched>,
+    /// When the task looks next. A hold that is due later need not wake it, so that short holds one after the
+    /// other cost no wake-up each.
+    next_look: Option<Moment>,
+}
+
+/// What the task needs to know stands in the slot itself: a look at 100,000 holds must not touch each of them.
+struct Watched {
+    hold: Arc<Hold>,
+    /// When to renew it; `None` for a fixed lease, which only ends.
+    due: Option<Moment>,
+    deadline: Option<Moment>,
+    lost: bool,
+}
+
+/// Ends the watchdog's task when the client goes.
+pub(crate) struct WatchdogTask(AbortHandle);
+
+impl Drop for WatchdogTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Whether the watchdog renews a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upkeep {
+    Renewed,
+    Fixed,
+}
+
+impl Watchdog {
+    pub(crate) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, observer: Arc<Observer>) -> Self {
+        let holds = Mutex::new(Holds { slots: Slab::new(), next_look: None });
+        Self { engine, clock, observer, holds, earlier: Notify::new() }
+    }
+
+    pub(crate) fn start(self: &Arc<Self>, runtime: &Handle) -> WatchdogTask {
+        WatchdogTask(runtime.spawn(Arc::clone(self).run()).abort_handle())
+    }
+
+    pub(crate) fn watch(&self, hold: &Arc<Hold>, upkeep: Upkeep, sent: Moment) {
+        let due = (upkeep == Upkeep::Renewed).then(|| sent + hold.claim.ttl.renew_every());
+        let deadline = hold.deadline();
+        let mut holds = lock(&self.holds);
+        let at = holds.slots.insert(Watched { hold: hold.clone(), due, deadline, lost: false });
+        hold.watched_at.store(at, Ordering::Release);
+        let look = [due, deadline].into_iter().flatten().min();
+        if look.is_some_and(|look| holds.next_look.is_none_or(|next| look < next)) {
+            holds.next_look = look;
+            drop(holds);
+            self.earlier.notify_one();
+        }
+    }
+
+    /// Forgets a hold that is given back. Renewals of it under way change nothing any more.
+    pub(crate) fn unwatch(&self, hold: &Arc<Hold>) {
+        let at = hold.watched_at.load(Ordering::Acquire);
+        let mut holds = lock(&self.holds);
+        if holds.slots.get(at).is_some_and(|watched| Arc::ptr_eq(&watched.hold, hold)) {
+            let watched = holds.slots.remove(at);
+            drop(holds);
+            // The guard may have seen its deadline pass before this task did.
+            if !watched.lost
+                && let Some(loss) = hold.loss(self.clock.now())
+            {
+                self.observer.lost(&hold.claim, loss);
+            }
+        }
+    }
+
+    async fn run(self: Arc<Self>) {
+        loop {
+            let now = self.clock.now();
+            match self.look(now) {
+                Look::Due(holds) => {
+                    join_all(holds.chunks(BATCH).map(|batch| self.renew(batch))).await;
+                }
+                Look::Nap(until) => self.nap(until.map(|until| until.since(now))).await,
+            }
+        }
+    }
+
+    async fn nap(&self, pause: Option<Duration>) {
+        let pause = async {
+            match pause {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = pause => {}
+            () = self.earlier.notified() => {}
+            gone = self.engine.lost() => self.tell(gone),
+        }
+    }
+
+    /// Finds the holds to renew now, or when to look again. Says which have ended.
+    fn look(&self, now: Moment) -> Look {
+        let mut due = Vec::new();
+        let mut next: Option<Moment> = None;
+        let mut holds = lock(&self.holds);
+        for (_, watched) in &mut holds.slots {
+            if watched.lost {
+                continue;
+            }
+            if watched.deadline.is_some_and(|deadline| now >= deadline) {
+                self.lose(watched, Loss::Expired);
+                continue;
+            }
+            if watched.due.is_some_and(|at| at <= now) {
+                due.push(watched.hold.clone());
+                continue;
+            }
+            let look = [watched.due, watched.deadline].into_iter().flatten().min();
+            next = [next, look].into_iter().flatten().min();
+        }
+        if due.is_empty() {
+            let next = next.map(|next| next.min(now + LONGEST_NAP));
+            holds.next_look = next;
+            Look::Nap(next)
+        } else {
+            holds.next_look = Some(now);
+            Look::Due(due)
+        }
+    }
+
+    async fn renew(&self, batch: &[Arc<Hold>]) {
+        let Some(shortest) = batch.iter().map(|hold| hold.claim.ttl).min() else { return };
+        let holds: Vec<Held<'_>> =
+            batch.iter().map(|hold| Held { claim: &hold.claim, seq: hold.seq }).collect();
+        let sent = self.clock.now();
+        // Half of what a verb may take: a renewal that hangs must leave time for another.
+        let answer = match tokio::time::timeout(shortest.renew_every() / 2, self.engine.renew(&holds)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(no_answer(tenure_core::Op::Renew, shortest)),
+        };
+        let now = self.clock.now();
+        match answer {
+            Ok(renewals) => {
+                for (hold, renewal) in batch.iter().zip(renewals) {
+                    self.conclude(hold, renewal, sent, now);
+                }
+            }
+            Err(err) => {
+                self.observer.renew_failed(&err);
+                // Not a loss: it is asked again until the deadline says otherwise.
+                for hold in batch {
+                    self.postpone(hold, now + jitter(hold.claim.ttl.get() / 30));
+                }
+            }
+        }
+    }
+
+    fn conclude(&self, hold: &Arc<Hold>, renewal: Renewal, sent: Moment, now: Moment) {
+        match renewal {
+            Renewal::Renewed(ttl) => {
+                let left = hold.deadline().map(|deadline| deadline.since(now));
+                self.observer
+                    .renewed(left.map(|left| left.as_secs_f64() / hold.claim.ttl.get().as_secs_f64()));
+                hold.prolong(ttl.map(|ttl| safe_until(sent, ttl)), now);
+                let due = ttl.map_or(hold.claim.ttl.get(), |ttl| ttl.min(hold.claim.ttl.get())) / 3;
+                self.postpone(hold, sent + due);
+            }
+            Renewal::Lost => self.with(hold, |watched| self.lose(watched, Loss::Gone)),
+        }
+    }
+
+    fn postpone(&self, hold: &Arc<Hold>, until: Moment) {
+        self.with(hold, |watched| {
+            watched.due = Some(until);
+            watched.deadline = watched.hold.deadline();
+        });
+    }
+
+    /// Changes the slot of a hold if it is still watched.
+    fn with(&self, hold: &Arc<Hold>, change: impl FnOnce(&mut Watched)) {
+        if let Some(watched) = lock(&self.holds).slots.get_mut(hold.watched_at.load(Ordering::Acquire))
+            && Arc::ptr_eq(&watched.hold, hold)
+        {
+            change(watched);
+        }
+    }
+
+    /// The engine learned early that these places are gone.
+    fn tell(&self, gone: Vec<(ClaimId, Seq)>) {
+        let gone: HashSet<_> = gone.into_iter().collect();
+        for (_, watched) in &mut lock(&self.holds).slots {
+            if gone.contains(&(watched.hold.claim.id, watched.hold.seq)) {
+                self.lose(watched, Loss::Gone);
+            }
+        }
+    }
+
+    fn lose(&self, watched: &mut Watched, loss: Loss) {
+        if !watched.lost {
+            watched.lost = true;
+            watched.hold.lose(loss);
+            self.observer.lost(&watched.hold.claim, loss);
+        }
+    }
+}
+
+enum Look {
+    Due(Vec<Arc<Hold>>),
+    Nap(Option<Moment>),
+}
