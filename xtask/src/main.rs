@@ -1,1 +1,48 @@
-fn main() {}
+//! The project's chores: `cargo xtask test`, `ci`, `tidy` and `docs`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
+
+mod ci;
+mod docs;
+mod servers;
+mod step;
+mod tidy;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const USAGE: &str = "usage: cargo xtask <chore>
+  test            get what the tests need, then run all of them
+  ci              everything a change must pass: format, lints, tidy, docs, dependencies, then `test`
+  tidy            check the architecture's invariants
+  docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let root = root();
+    let outcome = match args[..] {
+        ["test"] => ci::test(&root),
+        ["ci"] => ci::all(&root),
+        ["tidy"] => tidy::run(&root),
+        ["docs"] => docs::write(&root),
+        ["docs", "--check"] => docs::check(&root),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The top of the workspace: where cargo says this crate is, or else where we stand.
+fn root() -> PathBuf {
+    let here = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    here.as_deref().and_then(Path::parent).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}

@@ -15,9 +15,9 @@ use std::{
 
 use async_trait::async_trait;
 use tenure_core::{
-    Answered, Attempt, BootClock, Claim, ClaimId, Clock, Crash, EngineId, Error, ErrorKind, Evicted, Eviction, Failover,
-    Fences, Filter, Floors, Grade, Grant, Guarantees, Held, Incarnation, Key, Mode, Modes, Op, Order, Patience, Place,
-    Reach, Released, Renewal, Result, Seat, Seq, Turn, Wake, When,
+    Answered, Attempt, BootClock, Claim, ClaimId, Clock, Crash, EngineId, Error, ErrorKind, Evicted,
+    Eviction, Failover, Fences, Filter, Floors, Grade, Grant, Guarantees, Held, Incarnation, Key, Mode,
+    Modes, Op, Order, Patience, Place, Reach, Released, Renewal, Result, Seat, Seq, Turn, Wake, When,
 };
 
 use self::{line::Line, losses::Losses};
@@ -148,6 +148,8 @@ impl tenure_core::Engine for Memory {
         };
         line.purge(now);
         let at = match line.find(claim.id) {
+            // Its lease is not prolonged any more, so another grant would outlive the place.
+            Some(at) if line.place(at).evicted => return Err(evicted(claim)),
             Some(at) => {
                 line.prolong(at, now + claim.ttl.get());
                 at
@@ -158,9 +160,13 @@ impl tenure_core::Engine for Memory {
             }
             None => {
                 let Some(seq) = self.store.draw(claim.floor) else {
-                    return Err(Error::new(ErrorKind::Broken, Op::Attempt, "the numbers of this engine are used up")
-                        .with_key(&claim.key)
-                        .not_applied());
+                    return Err(Error::new(
+                        ErrorKind::Broken,
+                        Op::Attempt,
+                        "the numbers of this engine are used up",
+                    )
+                    .with_key(&claim.key)
+                    .not_applied());
                 };
                 line.append(claim, seq, now, self.losses.clone())
             }
@@ -214,14 +220,19 @@ impl tenure_core::Engine for Memory {
         let Some(line) = shard.get_mut(&hold.claim.key) else { return Ok(Renewal::Lost) };
         line.purge(now);
         match line.find(hold.claim.id) {
-            Some(at) if line.place(at).seq == hold.seq && !line.place(at).evicted => match line.place(at).mode {
-                Mode::Exclusive | Mode::Shared => {
-                    line.weaken(at);
-                    line.prolong(at, now + hold.claim.ttl.get());
-                    Ok(Renewal::Renewed(Some(hold.claim.ttl.get())))
+            Some(at) if line.place(at).seq == hold.seq && !line.place(at).evicted => {
+                match line.place(at).mode {
+                    Mode::Exclusive | Mode::Shared => {
+                        line.weaken(at);
+                        line.prolong(at, now + hold.claim.ttl.get());
+                        Ok(Renewal::Renewed(Some(hold.claim.ttl.get())))
+                    }
+                    Mode::Permits(_) => {
+                        Err(Error::invalid("permits have no weaker mode to downgrade to")
+                            .in_op(Op::Downgrade))
+                    }
                 }
-                Mode::Permits(_) => Err(Error::invalid("permits have no weaker mode to downgrade to").in_op(Op::Downgrade)),
-            },
+            }
             _ => Ok(Renewal::Lost),
         }
     }
@@ -268,7 +279,10 @@ impl tenure_core::Engine for Memory {
                         line.purge(now);
                         line.len() > 0 // a key whose last claim lapsed is forgotten here
                     });
-                    shard.iter_mut().filter(|(key, _)| filter.shows(key)).for_each(|(key, line)| show(key, line));
+                    shard
+                        .iter_mut()
+                        .filter(|(key, _)| filter.shows(key))
+                        .for_each(|(key, line)| show(key, line));
                 }
                 places.sort_by(|a, b| (&a.key, a.seq).cmp(&(&b.key, b.seq)));
             }
@@ -309,4 +323,3 @@ impl fmt::Debug for Memory {
         f.debug_struct("Memory").field("identity", &self.store.identity).finish_non_exhaustive()
     }
 }
-

@@ -1,1 +1,32 @@
+//! The conformance suite that every engine of `tenure` must pass, and the tools it is made of.
+//!
+//! A new engine adds one file `servers/<engine>.rs` that gives a [`Site`]: how to open independent clients of one
+//! store. The [rules](conformance::rules) are then chosen by what the engine declares, both ways: what is declared
+//! must hold, and what is not declared must be refused with nothing written.
+//!
+//! - [`conformance`]: the rules, one file per area, each with the promise it asks for.
+//! - [`faults`]: decorators that lose, delay, double and hold back the verbs of any engine.
+//! - [`liars`]: engines that each break one clause. The suite is tested by them: the rule named for the clause
+//!   must fail.
+//! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
+//! - [`cancel`]: dropping a future at every point where it waits.
 
+pub mod cancel;
+mod clock;
+pub mod conformance;
+mod cx;
+mod failure;
+pub mod faults;
+pub mod helper;
+mod lab;
+pub mod liars;
+pub mod model;
+mod run;
+pub mod servers;
+pub mod steps;
+
+pub use clock::TokioClock;
+pub use cx::Cx;
+pub use failure::{Failure, Result};
+pub use lab::{Abilities, Build, Lab, Site, Time};
+pub use run::{run, trials};

@@ -96,7 +96,7 @@ impl Asking {
     pub(crate) async fn attempt(&mut self) -> Result<Option<Arc<Hold>>> {
         let claim = self.claim.as_ref().ok_or_else(finished)?;
         let sent = self.began.take().unwrap_or_else(|| self.shared.now());
-        self.standing = Standing::InDoubt;
+        let before = std::mem::replace(&mut self.standing, Standing::InDoubt);
         let answer =
             match tokio::time::timeout(claim.ttl.renew_every(), self.shared.engine.attempt(claim)).await {
                 Ok(answer) => answer,
@@ -122,7 +122,7 @@ impl Asking {
             }
             Err(err) => {
                 if !err.may_have_applied() {
-                    self.standing = Standing::Nothing;
+                    self.standing = before; // an earlier attempt may have left a place
                 }
                 Err(self.name(err))
             }

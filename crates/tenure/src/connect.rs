@@ -12,7 +12,7 @@ const COMMON: [&str; 2] = ["ttl", "who"];
 /// | URL | engine |
 /// |---|---|
 /// | `memory:` or `memory:name` | this process; the same name is the same engine |
-/// | `file:` or `file:/path` | this machine; without a path `$XDG_RUNTIME_DIR/tenure`, else the state directory |
+/// | `file:` or `file:/path` | this machine; without a path `$XDG_STATE_HOME/tenure`, usually `~/.local/state/tenure` |
 ///
 /// Every engine takes `?ttl=15s` (how long a lock outlives its holder) and `?who=name` (shown to people).
 ///
@@ -43,7 +43,7 @@ pub async fn connect(url: &str) -> Result<Client> {
 }
 
 /// One arm per engine.
-async fn open(url: EngineUrl) -> Result<Arc<dyn Engine>> {
+async fn open(mut url: EngineUrl) -> Result<Arc<dyn Engine>> {
     match url.scheme() {
         #[cfg(feature = "local")]
         "memory" => {
@@ -52,6 +52,13 @@ async fn open(url: EngineUrl) -> Result<Arc<dyn Engine>> {
                 return Err(Error::invalid("memory: has no host; write `memory:` or `memory:name`"));
             }
             Ok(tenure_local::Memory::named(url.path()))
+        }
+        #[cfg(all(feature = "local", target_os = "linux"))]
+        "file" => {
+            use tenure_local::file::{FileEngine, FileOptions, OPTIONS};
+            let options = FileOptions::from_url(&mut url)?;
+            url.no_more_options(&valid(OPTIONS))?;
+            Ok(FileEngine::open(options).await?)
         }
         #[cfg(all(feature = "local", not(target_os = "linux")))]
         "file" => Err(Error::unsupported(Op::Connect, "the file engine needs Linux")),

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use tenure_core::{Answered, Claim, Error, ErrorKind, Fence, Key, Moment, Op, Released, Result};
+use tenure_core::{Answered, Claim, ClaimId, Error, ErrorKind, Fence, Key, Moment, Op, Released, Result};
 
 use crate::{
     client::{Shared, no_answer},
@@ -81,6 +81,13 @@ impl Guard {
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.tenancy.hold.claim.key
+    }
+
+    /// The claim that holds. Together with the fence it names this holder even where an engine was rebuilt and
+    /// its numbers began again.
+    #[must_use]
+    pub fn claim_id(&self) -> ClaimId {
+        self.tenancy.hold.claim.id
     }
 
     /// A number larger than that of every earlier holder of this key: show it to what the lock protects.

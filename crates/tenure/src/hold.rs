@@ -1,9 +1,9 @@
 use std::{
-    sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 
-use tenure_core::{Claim, Moment, Seq};
+use tenure_core::{Claim, Mode, Moment, Seq};
 use tokio::sync::Notify;
 
 use crate::Loss;
@@ -19,6 +19,8 @@ pub(crate) struct Hold {
     deadline: AtomicU64,
     /// Once set never cleared: a late reply cannot revive a hold.
     loss: AtomicU8,
+    /// An exclusive hold that became a shared one.
+    downgraded: AtomicBool,
     /// Where the watchdog keeps it.
     pub(crate) watched_at: AtomicUsize,
     told: Notify,
@@ -35,6 +37,7 @@ impl Hold {
             granted,
             deadline: AtomicU64::new(deadline.map_or(NO_DEADLINE, nanos)),
             loss: AtomicU8::new(HELD),
+            downgraded: AtomicBool::new(false),
             watched_at: AtomicUsize::new(usize::MAX),
             told: Notify::new(),
         }
@@ -69,6 +72,16 @@ impl Hold {
         first
     }
 
+    /// How it holds now. A mode only ever weakens.
+    pub(crate) fn mode(&self) -> Mode {
+        if self.downgraded.load(Ordering::Acquire) { Mode::Shared } else { self.claim.mode }
+    }
+
+    /// It counts as a reader from the moment the question is sent.
+    pub(crate) fn downgrade(&self) {
+        self.downgraded.store(true, Ordering::Release);
+    }
+
     /// Moves the deadline forward, never back, unless the hold was lost meanwhile.
     pub(crate) fn prolong(&self, deadline: Option<Moment>, now: Moment) {
         if self.loss(now).is_none() {
@@ -89,7 +102,7 @@ fn nanos(moment: Moment) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::{ClaimId, Key, Mode, Note, Patience, Ttl};
+    use tenure_core::{ClaimId, Key, Note, Patience, Ttl};
 
     use super::*;
 

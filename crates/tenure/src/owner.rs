@@ -93,7 +93,7 @@ impl Owner {
 fn share(inside: &Weak<Tenancy>, mode: Mode) -> Result<Option<Arc<Tenancy>>> {
     let Some(tenancy) = inside.upgrade() else { return Ok(None) };
     tenancy.check().map_err(|err| err.in_op(Op::Acquire))?;
-    match (tenancy.hold().claim.mode, mode) {
+    match (tenancy.hold().mode(), mode) {
         (Mode::Exclusive, _) | (Mode::Shared, Mode::Shared) => Ok(Some(tenancy)),
         _ => Err(Error::invalid(
             "this owner reads already and cannot become a writer in place; release the read first",

@@ -114,7 +114,8 @@ impl Line {
         }
         let before = self.places.len();
         self.places.retain(|place| now < place.deadline);
-        self.calm_until = self.places.iter().map(|place| place.deadline).min().unwrap_or(Moment::new(Duration::MAX));
+        self.calm_until =
+            self.places.iter().map(|place| place.deadline).min().unwrap_or(Moment::new(Duration::MAX));
         if self.places.len() < before {
             self.settle();
         }
@@ -127,7 +128,11 @@ impl Line {
         news
     }
 
-    pub(super) fn show<'a>(&'a self, key: &'a Key, now: Moment) -> impl Iterator<Item = tenure_core::Place> + 'a {
+    pub(super) fn show<'a>(
+        &'a self,
+        key: &'a Key,
+        now: Moment,
+    ) -> impl Iterator<Item = tenure_core::Place> + 'a {
         self.places.iter().enumerate().map(move |(at, place)| tenure_core::Place {
             key: key.clone(),
             id: place.id,

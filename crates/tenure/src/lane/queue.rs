@@ -158,11 +158,6 @@ impl<R: Relay> Queue<R> {
             }
         }
     }
-
-    #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
-        lock(&self.state).waiters.len()
-    }
 }
 
 /// The right to ask for the place. Dropped without a result, it passes the asking on.

@@ -1,0 +1,63 @@
+//! Removes line files that nobody has used for a while.
+
+use std::{fs::File, io, time::Duration};
+
+use super::{
+    control::Control,
+    dir::{self, Dir},
+    line::{Head, Line, is_empty},
+    presence,
+};
+
+/// The most names that one sweep looks at.
+const NAMES: usize = 1 << 16;
+
+/// What a sweep takes, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Broom {
+    /// Files that nobody has changed for so long.
+    pub(super) idle: Duration,
+    /// How many files are looked into.
+    pub(super) most: usize,
+    /// Where it starts, so that one sweep goes on where others stopped.
+    pub(super) start: usize,
+}
+
+/// Removes idle line files and says how many. Blocks, but never for a lock.
+///
+/// A file is removed under its lock, with a mark that whoever still has it open finds when they get the lock. Its
+/// last number is folded into the floor first, from which the key starts when it comes back.
+pub(super) fn sweep(dir: &Dir, control: &Control, wall_micros: u64, broom: Broom) -> io::Result<usize> {
+    let names = dir::names(&dir.line, NAMES)?;
+    let start = broom.start.checked_rem(names.len()).unwrap_or(0);
+    let mut removed = 0;
+    for name in names[start..].iter().chain(&names[..start]).take(broom.most) {
+        let Ok(file) = dir::open_file(&dir.line, name, false) else { continue };
+        let changed = file.metadata()?.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = Duration::from_micros(wall_micros);
+        if now.saturating_sub(changed) >= broom.idle && file.try_lock().is_ok() {
+            removed += usize::from(retire(dir, control, wall_micros, name, &file));
+            // Closing the file frees the lock.
+        }
+    }
+    Ok(removed)
+}
+
+fn retire(dir: &Dir, control: &Control, wall_micros: u64, name: &str, file: &File) -> bool {
+    if is_empty(file).unwrap_or(false) {
+        // Whoever began to use it was killed. Whoever is about to sees under the lock that it is unlinked.
+        return dir::remove(&dir.line, name).is_ok();
+    }
+    let mut line = Line::default();
+    // Damage is left for somebody to see.
+    if !matches!(line.read_slots(file), Ok(Head::Live)) {
+        return false;
+    }
+    let dead = |nonce| presence::is_dead(&dir.proc, nonce);
+    line.places.iter().chain(&line.graves).all(|place| dead(&place.nonce))
+        // Otherwise a burst of numbers above the clock would become everybody's floor.
+        && line.last.get() < wall_micros
+        && control.try_fold(line.last).is_ok_and(|folded| folded)
+        && line.retire(file).is_ok()
+        && dir::remove(&dir.line, name).is_ok()
+}

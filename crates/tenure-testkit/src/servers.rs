@@ -1,0 +1,47 @@
+//! The stores that the suite runs against, one file each.
+
+#[cfg(target_os = "linux")]
+mod file;
+mod memory;
+
+use std::sync::Arc;
+
+use tenure_core::{Engine, Error, Result};
+
+use crate::Site;
+
+/// What became of the search for an engine's server.
+#[derive(Debug)]
+pub enum Found {
+    /// It can be used.
+    Ready(Site),
+    /// It is not installed.
+    Missing {
+        /// The engine's name.
+        name: &'static str,
+        /// What to install.
+        reason: String,
+    },
+}
+
+/// Every engine of the project.
+#[must_use]
+pub fn all() -> Vec<Found> {
+    vec![
+        memory::site(),
+        #[cfg(target_os = "linux")]
+        file::site(),
+    ]
+}
+
+/// Opens a store in a helper process, by the URL that its lab gave.
+///
+/// # Errors
+/// If no file here knows the URL or the store cannot be opened.
+pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
+    match url.split_once(':') {
+        #[cfg(target_os = "linux")]
+        Some(("file", dir)) => file::open_in(dir.into()).await,
+        _ => Err(Error::invalid("a helper process cannot open this store")),
+    }
+}

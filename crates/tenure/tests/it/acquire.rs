@@ -1,0 +1,247 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tenure::{
+    Claim, ClaimId, Client, Engine, ErrorKind, Evicted, Eviction, Filter, Guarantees, Key, Mode, Note, Place,
+    Released, Result, Seq, Ttl,
+};
+use tenure_core::{Answered, Attempt, EngineId, Held, Incarnation, Patience, Renewal, Seat, Turn};
+use tenure_testkit::faults::{Fault, Nth, Silent, Verb};
+use tokio::time::Instant;
+
+use crate::bed::{Bed, millis, others_run, secs};
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_request_or_reply_is_asked_again_and_takes_one_place() {
+    for fault in [Fault::DropRequest, Fault::DropReply, Fault::Duplicate] {
+        let bed = Bed::new();
+        let (client, faults) = bed.faulty();
+        faults.on(Verb::Attempt, Nth::Call(1), fault.clone());
+        for mutex in [client.mutex("k").unwrap(), client.mutex("k").unwrap().fair()] {
+            let guard = mutex.acquire().await.unwrap();
+            assert_eq!(bed.line("k").await.len(), 1, "{fault:?}");
+            guard.release().await.unwrap();
+            assert_eq!(bed.line("k").await.len(), 0, "{fault:?}");
+        }
+        let guard = client.mutex("k").unwrap().try_acquire().await.unwrap().expect("free");
+        drop(guard);
+        bed.empties("k").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_acquire_asks_again_after_a_lost_reply() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    faults.on(Verb::Attempt, Nth::Call(1), Fault::DropReply);
+    assert!(client.mutex("k").unwrap().try_acquire().await.unwrap().is_some());
+    bed.empties("k").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_stays_silent_is_reported_after_a_ttl() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    let _never = faults.hold(Verb::Attempt, Nth::EVERY);
+    for mutex in [client.mutex("k").unwrap().ttl(secs(3)), client.mutex("k").unwrap().ttl(secs(3)).fair()] {
+        let began = Instant::now();
+        let err = mutex.acquire().await.unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Unavailable, "{err}");
+        assert!((secs(3)..secs(6)).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert_eq!(err.key().map(Key::as_str), Some("k"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timed_wait_on_a_silent_engine_still_ends() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    let _never = faults.hold(Verb::Attempt, Nth::EVERY);
+    let mutex = client.mutex("k").unwrap().ttl(secs(3)).fair();
+    let began = Instant::now();
+    mutex.acquire_within(secs(1)).await.unwrap_err();
+    assert!(began.elapsed() <= secs(3), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_wake_ups_a_waiter_looks_again_within_a_third_of_the_ttl() {
+    let bed = Bed::new();
+    let silent = Client::new(Silent::over(bed.memory.another()), bed.settings()).unwrap();
+    let guard = bed.client().mutex("k").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { silent.mutex("k").unwrap().acquire().await.unwrap() });
+    bed.grows_to("k", 2).await;
+    tokio::time::sleep(secs(20)).await;
+    let freed = Instant::now();
+    guard.release().await.unwrap();
+    drop(waiting.await.unwrap());
+    assert!(freed.elapsed() <= secs(5) + millis(10), "{:?}", freed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_one_gets_in_when_a_dead_holders_lease_ends() {
+    let bed = Bed::new();
+    let dead = claim("k", secs(7));
+    let _ = bed.memory.attempt(&dead).await.unwrap();
+    let client = bed.client();
+    let began = Instant::now();
+    let _guard = client.mutex("k").unwrap().acquire().await.unwrap();
+    assert!((secs(7)..secs(7) + millis(50)).contains(&began.elapsed()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiters_place_does_not_lapse_while_it_waits() {
+    let bed = Bed::new();
+    let (first, second, third) = (bed.client(), bed.client(), bed.client());
+    let holder = first.mutex("k").unwrap().acquire().await.unwrap();
+    let waiting =
+        tokio::spawn(async move { second.mutex("k").unwrap().ttl(secs(3)).acquire().await.unwrap() });
+    bed.grows_to("k", 2).await;
+    let id = bed.line("k").await[1].id;
+    tokio::time::sleep(secs(60)).await;
+    assert_eq!(bed.line("k").await[1].id, id);
+    holder.release().await.unwrap();
+    assert!(third.mutex("k").unwrap().try_acquire().await.unwrap().is_none(), "the place came first");
+    drop(waiting.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_a_place_was_taken_leaves_nothing() {
+    let bed = Bed::new();
+    let _holder = bed.client().mutex("k").unwrap().acquire().await.unwrap();
+    let engine = Arc::new(Wayward::over(bed.memory.another(), Whim::RefuseFrom(2)));
+    let client = Client::new(engine.clone(), bed.settings()).unwrap();
+    let err = client.mutex("k").unwrap().ttl(secs(3)).fair().acquire().await.unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::Unavailable);
+    assert!(engine.attempts.load(Ordering::SeqCst) >= 2);
+    bed.grows_to("k", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_for_another_seat_or_life_is_only_a_hint() {
+    for whim in [Whim::PushOtherSeq, Whim::PushOtherLife] {
+        let bed = Bed::new();
+        let guard = bed.client().mutex("k").unwrap().acquire().await.unwrap();
+        let engine = Arc::new(Wayward::over(bed.memory.another(), whim));
+        let client = Client::new(engine.clone(), bed.settings()).unwrap();
+        let waiting =
+            tokio::spawn(async move { client.mutex("k").unwrap().acquire().await.unwrap().fence() });
+        bed.grows_to("k", 2).await;
+        others_run().await;
+        assert!(!waiting.is_finished(), "{whim:?} was believed");
+        assert!(engine.attempts.load(Ordering::SeqCst) >= 2, "it was worth another attempt");
+        let first = guard.fence();
+        guard.release().await.unwrap();
+        assert!(waiting.await.unwrap() > first);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_counts_from_the_attempt_it_answers() {
+    let bed = Bed::new();
+    let (here, there) = (bed.client(), bed.client());
+    let guard = here.mutex("k").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move { there.mutex("k").unwrap().acquire().await.unwrap() });
+    bed.grows_to("k", 2).await;
+    tokio::time::sleep(secs(4)).await;
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap();
+    let remaining = next.remaining().unwrap();
+    // The attempt was 4 s ago: 15 s less the margin less that.
+    assert!((millis(10_000)..=millis(10_250)).contains(&remaining), "{remaining:?}");
+}
+
+/// A claim of a process that takes no further step.
+pub(crate) fn claim(key: &str, ttl: Duration) -> Claim {
+    Claim {
+        key: Key::new(key).unwrap(),
+        id: ClaimId::fresh(),
+        mode: Mode::Exclusive,
+        patience: Patience::Queue,
+        ttl: Ttl::new(ttl).unwrap(),
+        floor: Seq::ZERO,
+        note: Note::new("dead", ""),
+    }
+}
+
+/// An engine that misbehaves in one way.
+#[derive(Debug)]
+struct Wayward {
+    inner: Arc<dyn Engine>,
+    whim: Whim,
+    attempts: AtomicUsize,
+    turns: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whim {
+    /// Says from this attempt on that it certainly did nothing.
+    RefuseFrom(usize),
+    /// Pushes the news of another place, once.
+    PushOtherSeq,
+    /// Pushes news of another life of the engine, once.
+    PushOtherLife,
+}
+
+impl Wayward {
+    fn over(inner: Arc<dyn Engine>, whim: Whim) -> Self {
+        Self { inner, whim, attempts: AtomicUsize::new(0), turns: AtomicUsize::new(0) }
+    }
+}
+
+#[async_trait]
+impl Engine for Wayward {
+    fn guarantees(&self) -> Guarantees {
+        self.inner.guarantees()
+    }
+    fn identity(&self) -> EngineId {
+        self.inner.identity()
+    }
+    async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
+        let nth = self.attempts.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.whim {
+            Whim::RefuseFrom(from) if nth >= from => {
+                Err(tenure::Error::unavailable(tenure::Op::Attempt, "not now").not_applied())
+            }
+            _ => self.inner.attempt(claim).await,
+        }
+    }
+    async fn turn(&self, claim: &Claim) -> Turn {
+        let first = self.turns.fetch_add(1, Ordering::SeqCst) == 0;
+        let line = self.inner.line(&Filter::Key(claim.key.clone())).await.unwrap();
+        let mine = line.iter().find(|place| place.id == claim.id).map(|place| place.seq);
+        match (self.whim, mine) {
+            (Whim::PushOtherSeq, Some(seq)) if first => {
+                let seq = Seq::new(seq.get() + 1).unwrap();
+                Turn::Holds(Seat { seq, incarnation: Incarnation(0) })
+            }
+            (Whim::PushOtherLife, Some(seq)) if first => {
+                Turn::Holds(Seat { seq, incarnation: Incarnation(99) })
+            }
+            _ => self.inner.turn(claim).await,
+        }
+    }
+    async fn renew(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
+        self.inner.renew(holds).await
+    }
+    async fn downgrade(&self, hold: Held<'_>) -> Result<Renewal> {
+        self.inner.downgrade(hold).await
+    }
+    async fn release(&self, claim: &Claim, answered: Answered) -> Result<Released> {
+        self.inner.release(claim, answered).await
+    }
+    async fn lost(&self) -> Vec<(ClaimId, Seq)> {
+        self.inner.lost().await
+    }
+    async fn line(&self, filter: &Filter) -> Result<Vec<Place>> {
+        self.inner.line(filter).await
+    }
+    async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
+        self.inner.evict(eviction).await
+    }
+}

@@ -1,0 +1,131 @@
+//! What most tests stand on: a store, a clock that can be pushed, clients with faults.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tenure::{Client, Clock, Engine, Filter, Key, Moment, Place, Settings};
+use tenure_local::Memory;
+use tenure_testkit::{TokioClock, faults::Faults, faults::Faulty};
+
+/// A memory store on virtual time.
+pub(crate) struct Bed {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) clock: Arc<TokioClock>,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(TokioClock::start());
+        Self { memory: Memory::new(clock.clone()), clock }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        settings.clock = self.clock.clone();
+        settings
+    }
+
+    /// A client of its own, as another process would have.
+    pub(crate) fn client(&self) -> Client {
+        self.client_with(|_| {})
+    }
+
+    pub(crate) fn client_with(&self, change: impl FnOnce(&mut Settings)) -> Client {
+        let mut settings = self.settings();
+        change(&mut settings);
+        Client::new(self.memory.another(), settings).unwrap()
+    }
+
+    /// A client whose engine follows a script.
+    pub(crate) fn faulty(&self) -> (Client, Faults) {
+        let (engine, faults) = Faulty::over(self.memory.another());
+        (Client::new(engine, self.settings()).unwrap(), faults)
+    }
+
+    pub(crate) async fn line(&self, key: &str) -> Vec<Place> {
+        self.memory.line(&Filter::Key(Key::new(key).unwrap())).await.unwrap()
+    }
+
+    /// Lets background tasks run until nothing is left in the line, without letting time pass.
+    pub(crate) async fn empties(&self, key: &str) {
+        for _ in 0..10_000 {
+            if self.line(key).await.is_empty() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("still in the line of {key}: {:?}", self.line(key).await);
+    }
+
+    /// Lets background tasks run until so many stand in the line, without letting time pass.
+    pub(crate) async fn grows_to(&self, key: &str, places: usize) {
+        for _ in 0..10_000 {
+            if self.line(key).await.len() == places {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+        panic!("{places} places expected in the line of {key}: {:?}", self.line(key).await);
+    }
+}
+
+/// Lets other tasks run for a while without letting time pass.
+pub(crate) async fn others_run() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A clock that can jump, as after a suspend, while timers stand still.
+#[derive(Debug)]
+pub(crate) struct Jumpy {
+    clock: Arc<dyn Clock>,
+    ahead_millis: AtomicU64,
+}
+
+impl Jumpy {
+    pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { clock, ahead_millis: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn jump(&self, by: Duration) {
+        self.ahead_millis.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Jumpy {
+    fn now(&self) -> Moment {
+        self.clock.now() + Duration::from_millis(self.ahead_millis.load(Ordering::Relaxed))
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T: Clone> Log<T> {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Vec::new())))
+    }
+
+    pub(crate) fn push(&self, entry: T) {
+        self.0.lock().unwrap().push(entry);
+    }
+
+    pub(crate) fn entries(&self) -> Vec<T> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+pub(crate) fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+pub(crate) fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

@@ -1,0 +1,83 @@
+use tenure_core::{Crash, Grade, Guarantees};
+
+/// What every engine of this workspace promises, in the order of the table.
+pub(super) fn all() -> Vec<Guarantees> {
+    vec![tenure_local::Memory::guarantees(), tenure_local::file::guarantees_on_disk()]
+}
+
+/// One row for each engine.
+pub(super) fn table(engines: &[Guarantees]) -> String {
+    let mut table = "| engine | grade | keeps apart | locks | order | a dead holder is noticed by | waiters | fences rise over a restart |\n\
+                     | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    for g in engines {
+        table.push_str(&format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            g.engine, g.grade, g.reach, g.modes, g.order, g.crash, g.wake, g.fences,
+        ));
+    }
+    table
+}
+
+/// One row for each promise of one engine.
+pub(super) fn promises(g: &Guarantees) -> String {
+    let rows = [
+        ("Grade", format!("**{}**: {}", g.grade, grade(g.grade))),
+        ("Keeps apart", g.reach.to_string()),
+        ("Locks", g.modes.to_string()),
+        ("Order of waiters", g.order.to_string()),
+        ("A dead holder is noticed by", format!("{}: {}", g.crash, crash(g.crash))),
+        ("Waiters learn of their turn by", g.wake.to_string()),
+        ("Fences rise over a restart", g.fences.to_string()),
+        ("Can be a member of a fenced quorum", g.floors.to_string()),
+        ("A failover", g.failover.to_string()),
+        (
+            "Shortest lease",
+            if g.crash == Crash::Process { "no lease".into() } else { format!("{:?}", g.min_ttl) },
+        ),
+    ];
+    let mut table = "| promise | here |\n| --- | --- |\n".to_owned();
+    for (promise, here) in rows {
+        table.push_str(&format!("| {promise} | {here} |\n"));
+    }
+    table
+}
+
+const fn grade(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Advisory => "fewer duplicates; two holders are possible, and the fence is what saves the data",
+        Grade::Leased => "exclusion within the lease while clocks drift by less than the margin",
+        Grade::Fenced => "a unique, rising fence through crash, pause, partition and failover",
+    }
+}
+
+const fn crash(crash: Crash) -> &'static str {
+    match crash {
+        Crash::Lease => "it ends when nobody renews it; a holder paused for longer is a dead one",
+        Crash::Session => "it ends when the engine hears nothing; a holder paused for longer is a dead one",
+        Crash::Process => "the operating system tells at once; a paused holder goes on holding",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_a_row_and_every_row_all_columns() {
+        let engines = all();
+        let table = table(&engines);
+        let columns = |line: &str| line.matches(" | ").count();
+        assert_eq!(table.lines().count(), engines.len() + 2);
+        assert!(table.lines().all(|line| columns(line) == 7), "{table}");
+        assert!(engines.iter().all(|g| promises(g).lines().all(|line| columns(line) == 1)));
+    }
+
+    #[test]
+    fn a_changed_promise_changes_the_text() {
+        let before = tenure_local::Memory::guarantees();
+        let after = Guarantees { grade: Grade::Advisory, ..before.clone() };
+        assert_ne!(table(std::slice::from_ref(&before)), table(std::slice::from_ref(&after)));
+        assert_ne!(promises(&before), promises(&after));
+    }
+}
