@@ -6,7 +6,6 @@ mod losses;
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    hash::{BuildHasher, RandomState},
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -23,8 +22,6 @@ use tenure_core::{
 use self::{line::Line, losses::Losses};
 use crate::wall::wall_micros;
 
-const SHARDS: usize = 32;
-
 /// Locks between tasks and threads of one process, with leases by the given clock.
 ///
 /// Each `Memory` is one client of a store; [`Memory::another`] opens a second one on the same store. The store
@@ -40,8 +37,7 @@ struct Store {
     /// The largest number drawn so far, for all keys. It starts at the wall clock, so that the numbers of a
     /// restarted process are above those of the one before.
     last: AtomicU64,
-    hasher: RandomState,
-    shards: [Mutex<HashMap<Key, Line>>; SHARDS],
+    lines: Mutex<HashMap<Key, Line>>,
 }
 
 impl Memory {
@@ -52,8 +48,7 @@ impl Memory {
             clock,
             identity: EngineId::fresh(),
             last: AtomicU64::new(wall_micros().min(Seq::MAX.get() / 2)),
-            hasher: RandomState::new(),
-            shards: std::array::from_fn(|_| Mutex::default()),
+            lines: Mutex::default(),
         };
         Arc::new(Self { store: Arc::new(store), losses: Arc::default() })
     }
@@ -95,19 +90,14 @@ impl Memory {
             min_ttl: tenure_core::Ttl::MIN,
         }
     }
-
-    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Line>> {
-        self.store.shard(key)
-    }
 }
 
 impl Store {
     const INCARNATION: Incarnation = Incarnation(0);
 
-    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, Line>> {
-        let shard = self.hasher.hash_one(key) as usize % SHARDS;
+    fn lines(&self) -> MutexGuard<'_, HashMap<Key, Line>> {
         // A panic under this lock would be a bug of this file; what it guards is changed in single steps.
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Draws the next number. One counter serves all keys, so a forgotten key never leads back.
@@ -138,10 +128,10 @@ impl tenure_core::Engine for Memory {
     }
 
     async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
-        let mut shard = self.shard(&claim.key);
-        // Under the shard's lock: a reading taken before it could be older than a place that was granted since.
+        let mut lines = self.store.lines();
+        // Under the lock: a reading taken before it could be older than a place that was granted since.
         let now = self.store.clock.now();
-        let line = match shard.entry(claim.key.clone()) {
+        let line = match lines.entry(claim.key.clone()) {
             Entry::Occupied(line) => line.into_mut(),
             Entry::Vacant(_) if self.losses.evicted(claim.id) => return Err(evicted(claim)),
             Entry::Vacant(vacant) => vacant.insert(Line::default()),
@@ -181,8 +171,8 @@ impl tenure_core::Engine for Memory {
 
     async fn turn(&self, claim: &Claim) -> Turn {
         let news = {
-            let mut shard = self.shard(&claim.key);
-            let Some(line) = shard.get_mut(&claim.key) else { return Turn::Again };
+            let mut lines = self.store.lines();
+            let Some(line) = lines.get_mut(&claim.key) else { return Turn::Again };
             line.purge(self.store.clock.now());
             let Some(at) = line.find(claim.id) else { return Turn::Again };
             if line.holds(at) {
@@ -197,11 +187,11 @@ impl tenure_core::Engine for Memory {
     }
 
     async fn renew(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
+        let mut lines = self.store.lines();
+        let now = self.store.clock.now();
         let renew = |hold: &Held<'_>| {
-            let mut shard = self.shard(&hold.claim.key);
-            let now = self.store.clock.now();
             self.store.raise(hold.claim.floor);
-            let Some(line) = shard.get_mut(&hold.claim.key) else { return Renewal::Lost };
+            let Some(line) = lines.get_mut(&hold.claim.key) else { return Renewal::Lost };
             line.purge(now);
             match line.find(hold.claim.id) {
                 Some(at) if line.place(at).seq == hold.seq && !line.place(at).evicted => {
@@ -215,9 +205,9 @@ impl tenure_core::Engine for Memory {
     }
 
     async fn downgrade(&self, hold: Held<'_>) -> Result<Renewal> {
-        let mut shard = self.shard(&hold.claim.key);
+        let mut lines = self.store.lines();
         let now = self.store.clock.now();
-        let Some(line) = shard.get_mut(&hold.claim.key) else { return Ok(Renewal::Lost) };
+        let Some(line) = lines.get_mut(&hold.claim.key) else { return Ok(Renewal::Lost) };
         line.purge(now);
         match line.find(hold.claim.id) {
             Some(at) if line.place(at).seq == hold.seq && !line.place(at).evicted => {
@@ -238,9 +228,9 @@ impl tenure_core::Engine for Memory {
     }
 
     async fn release(&self, claim: &Claim, _: Answered) -> Result<Released> {
-        let mut shard = self.shard(&claim.key);
+        let mut lines = self.store.lines();
         self.losses.forget(claim.id);
-        let Some(line) = shard.get_mut(&claim.key) else { return Ok(Released::NotHeld) };
+        let Some(line) = lines.get_mut(&claim.key) else { return Ok(Released::NotHeld) };
         line.purge(self.store.clock.now());
         let released = match line.find(claim.id) {
             Some(at) => {
@@ -250,7 +240,7 @@ impl tenure_core::Engine for Memory {
             None => Released::NotHeld,
         };
         if line.len() == 0 {
-            shard.remove(&claim.key);
+            lines.remove(&claim.key);
         }
         Ok(released)
     }
@@ -266,24 +256,20 @@ impl tenure_core::Engine for Memory {
             line.purge(now);
             places.extend(line.show(key, now));
         };
+        let mut lines = self.store.lines();
         match filter {
             Filter::Key(key) => {
-                if let Some(line) = self.shard(key).get_mut(key) {
+                if let Some(line) = lines.get_mut(key) {
                     show(key, line);
                 }
             }
             Filter::Prefix(..) => {
-                for shard in &self.store.shards {
-                    let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-                    shard.retain(|_, line| {
-                        line.purge(now);
-                        line.len() > 0 // a key whose last claim lapsed is forgotten here
-                    });
-                    shard
-                        .iter_mut()
-                        .filter(|(key, _)| filter.shows(key))
-                        .for_each(|(key, line)| show(key, line));
-                }
+                lines.retain(|key, line| {
+                    if filter.shows(key) {
+                        show(key, line);
+                    }
+                    line.len() > 0 // a key whose last claim lapsed is forgotten here
+                });
                 places.sort_by(|a, b| (&a.key, a.seq).cmp(&(&b.key, b.seq)));
             }
         }
@@ -292,8 +278,8 @@ impl tenure_core::Engine for Memory {
     }
 
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
-        let mut shard = self.shard(&eviction.key);
-        let Some(line) = shard.get_mut(&eviction.key) else { return Ok(Evicted::Gone) };
+        let mut lines = self.store.lines();
+        let Some(line) = lines.get_mut(&eviction.key) else { return Ok(Evicted::Gone) };
         line.purge(self.store.clock.now());
         let Some(at) = line.find(eviction.id).filter(|&at| line.place(at).seq == eviction.seq) else {
             return Ok(Evicted::Gone);
@@ -306,7 +292,7 @@ impl tenure_core::Engine for Memory {
         }
         line.remove(at);
         if line.len() == 0 {
-            shard.remove(&eviction.key);
+            lines.remove(&eviction.key);
         }
         Ok(Evicted::Freed)
     }

@@ -8,7 +8,7 @@ use tenure_core::{
 };
 
 use crate::{
-    client::{Shared, no_answer},
+    client::{Shared, limited, no_answer},
     hold::Hold,
     watchdog::Upkeep,
 };
@@ -97,11 +97,10 @@ impl Asking {
         let claim = self.claim.as_ref().ok_or_else(finished)?;
         let sent = self.began.take().unwrap_or_else(|| self.shared.now());
         let before = std::mem::replace(&mut self.standing, Standing::InDoubt);
-        let answer =
-            match tokio::time::timeout(claim.ttl.renew_every(), self.shared.engine.attempt(claim)).await {
-                Ok(answer) => answer,
-                Err(_) => Err(no_answer(Op::Attempt, claim.ttl)),
-            };
+        let answer = match limited(claim.ttl.renew_every(), self.shared.engine.attempt(claim)).await {
+            Some(answer) => answer,
+            None => Err(no_answer(Op::Attempt, claim.ttl)),
+        };
         match answer {
             Ok(Attempt::Granted(grant)) => {
                 self.standing = Standing::Place;

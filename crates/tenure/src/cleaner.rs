@@ -9,13 +9,16 @@ use std::{
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tenure_core::{Answered, Claim, Crash, Engine, Guarantees, Reach};
+use tenure_core::{Answered, Claim, Crash, Engine, Guarantees, Op, Reach};
 use tokio::{
-    runtime::Handle,
+    runtime::{Handle, Runtime},
     sync::{mpsc, oneshot},
 };
 
-use crate::observe::Observer;
+use crate::{
+    client::{limited, no_answer},
+    observe::Observer,
+};
 
 /// How many releases may wait to be sent. Past it they are given up, counted, and the places lapse.
 const QUEUE: usize = 65_536;
@@ -25,7 +28,7 @@ const AT_ONCE: usize = 64;
 type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 enum Message {
-    Release(Claim, Job),
+    Release(Job),
     Flush(oneshot::Sender<()>),
 }
 
@@ -37,6 +40,7 @@ pub(crate) struct Cleaner {
     /// no runtime is left.
     local: bool,
     lapses: bool,
+    runtime: Handle,
 }
 
 impl Cleaner {
@@ -50,7 +54,7 @@ impl Cleaner {
         runtime.spawn(clean(queue));
         let local = guarantees.reach < Reach::Network;
         let lapses = guarantees.crash != Crash::Process;
-        Self { jobs, engine, observer, local, lapses }
+        Self { jobs, engine, observer, local, lapses, runtime: runtime.clone() }
     }
 
     /// Sees to it that the claim neither holds nor waits, without making anybody wait.
@@ -62,23 +66,26 @@ impl Cleaner {
             self.observer.clone(),
             self.lapses,
         ));
-        if self.local && job.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
-            return;
+        if self.local {
+            // A verb may need a timer, and a timer a runtime: this client's own or, when that is gone, another.
+            let orphaned = self.jobs.is_closed();
+            let runtime =
+                if orphaned { crate::blocking::runtime().map(Runtime::handle) } else { Ok(&self.runtime) };
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(err) => return self.observer.abandoned(&claim, Some(&err)),
+            };
+            let _inside = runtime.enter();
+            if job.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {
+                return;
+            }
+            if orphaned {
+                drop(runtime.spawn(job));
+                return;
+            }
         }
-        match self.jobs.try_send(Message::Release(claim, job)) {
-            Ok(()) => {}
-            // The runtime this client lived on is gone, and this release with it unless another takes it.
-            Err(mpsc::error::TrySendError::Closed(Message::Release(claim, job))) if self.local => {
-                match crate::blocking::runtime() {
-                    Ok(runtime) => drop(runtime.spawn(job)),
-                    Err(err) => self.observer.abandoned(&claim, Some(&err)),
-                }
-            }
-            Err(err) => {
-                if let Message::Release(claim, _) = err.into_inner() {
-                    self.observer.abandoned(&claim, None);
-                }
-            }
+        if self.jobs.try_send(Message::Release(job)).is_err() {
+            self.observer.abandoned(&claim, None);
         }
     }
 
@@ -97,7 +104,7 @@ async fn clean(mut queue: mpsc::Receiver<Message>) {
     loop {
         tokio::select! {
             message = queue.recv(), if jobs.len() < AT_ONCE => match message {
-                Some(Message::Release(_, job)) => jobs.push(job),
+                Some(Message::Release(job)) => jobs.push(job),
                 Some(Message::Flush(done)) => {
                     while jobs.next().await.is_some() {}
                     let _ = done.send(());
@@ -122,7 +129,8 @@ async fn release(
     let tries = if lapses { 8 } else { 64 };
     let mut pause = claim.ttl.get() / 64;
     for left in (0..tries).rev() {
-        match engine.release(&claim, answered).await {
+        let answer = limited(claim.ttl.renew_every(), engine.release(&claim, answered)).await;
+        match answer.unwrap_or_else(|| Err(no_answer(Op::Release, claim.ttl))) {
             Ok(_) => return,
             Err(err) if left == 0 || !err.is_retryable() => return observer.abandoned(&claim, Some(&err)),
             Err(_) => tokio::time::sleep(crate::acquire::jitter(pause)).await,

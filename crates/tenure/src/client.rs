@@ -1,10 +1,14 @@
 use std::{
     collections::HashMap,
     fmt,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
+    time::Duration,
 };
 
 use tenure_core::{
@@ -135,9 +139,9 @@ impl Client {
     /// `Unavailable` if the engine does not answer.
     pub async fn line(&self, filter: &Filter) -> Result<Vec<Place>> {
         let shared = &self.shared;
-        match tokio::time::timeout(shared.ttl.renew_every(), shared.engine.line(filter)).await {
-            Ok(line) => line,
-            Err(_) => Err(no_answer(Op::Line, shared.ttl).with_engine(shared.guarantees.engine)),
+        match limited(shared.ttl.renew_every(), shared.engine.line(filter)).await {
+            Some(line) => line,
+            None => Err(no_answer(Op::Line, shared.ttl).with_engine(shared.guarantees.engine)),
         }
     }
 
@@ -147,9 +151,9 @@ impl Client {
     /// `Unavailable` if the engine does not answer.
     pub async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
         let shared = &self.shared;
-        match tokio::time::timeout(shared.ttl.renew_every(), shared.engine.evict(eviction)).await {
-            Ok(evicted) => evicted,
-            Err(_) => Err(no_answer(Op::Evict, shared.ttl)
+        match limited(shared.ttl.renew_every(), shared.engine.evict(eviction)).await {
+            Some(evicted) => evicted,
+            None => Err(no_answer(Op::Evict, shared.ttl)
                 .with_key(&eviction.key)
                 .with_engine(shared.guarantees.engine)),
         }
@@ -194,7 +198,7 @@ impl Shared {
         .with_engine(engine))
     }
 
-    pub(crate) fn check_ttl(&self, ttl: std::time::Duration) -> Result<Ttl> {
+    pub(crate) fn check_ttl(&self, ttl: Duration) -> Result<Ttl> {
         check_ttl(&self.guarantees, Ttl::new(ttl)?)
     }
 
@@ -219,6 +223,24 @@ fn check_ttl(guarantees: &Guarantees, ttl: Ttl) -> Result<Ttl> {
     Err(Error::invalid(format!(
         "the ttl is {ttl:?}, but {engine} keeps none under {min:?} exactly; ask for {min:?} or more"
     )))
+}
+
+/// Waits for an answer at most this long; `None` if there was none. An answer that is there at once costs no timer.
+pub(crate) async fn limited<F: Future + Unpin>(limit: Duration, mut verb: F) -> Option<F::Output> {
+    let mut timer = pin!(None);
+    poll_fn(|cx| {
+        if let Poll::Ready(answer) = Pin::new(&mut verb).poll(cx) {
+            return Poll::Ready(Some(answer));
+        }
+        if timer.is_none() {
+            timer.set(Some(tokio::time::sleep(limit)));
+        }
+        match timer.as_mut().as_pin_mut() {
+            Some(timer) => timer.poll(cx).map(|()| None),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// The engine was asked and said nothing in the time a verb may take.

@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tenure_core::{Answered, Claim, ClaimId, Error, ErrorKind, Fence, Key, Moment, Op, Released, Result};
 
 use crate::{
-    client::{Shared, no_answer},
+    client::{Shared, limited, no_answer},
     hold::Hold,
     lane::{Baton, Lane, Then},
 };
@@ -231,18 +231,16 @@ impl Tenancy {
         let claim = &self.hold.claim;
         let mut backstop = Backstop { shared: &self.shared, claim: Some(claim.clone()) };
         let name = |err: Error| err.with_key(&claim.key).with_engine(self.shared.guarantees.engine);
-        match tokio::time::timeout(claim.ttl.renew_every(), self.shared.engine.release(claim, Answered::All))
-            .await
-        {
-            Ok(Ok(released)) => {
+        match limited(claim.ttl.renew_every(), self.shared.engine.release(claim, Answered::All)).await {
+            Some(Ok(released)) => {
                 backstop.claim = None;
                 match released {
                     Released::Freed => Ok(()),
                     Released::NotHeld => Err(name(lost_error(Loss::Gone, Op::Release))),
                 }
             }
-            Ok(Err(err)) => Err(name(err)),
-            Err(_) => Err(name(no_answer(Op::Release, claim.ttl))),
+            Some(Err(err)) => Err(name(err)),
+            None => Err(name(no_answer(Op::Release, claim.ttl))),
         }
     }
 }

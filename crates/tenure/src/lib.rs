@@ -78,3 +78,9 @@ pub use self::{
     semaphore::{Permit, Semaphore},
     settings::Settings,
 };
+
+/// The examples of the README, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[derive(Debug)]
+pub struct Readme;

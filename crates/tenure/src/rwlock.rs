@@ -4,7 +4,7 @@ use tenure_core::{Error, Held, Key, Mode, Moment, Op, Renewal, Result};
 
 use crate::{
     Client, Guard, Loss, Owner,
-    client::no_answer,
+    client::{limited, no_answer},
     guard::lost_error,
     terms::{Order, Terms},
 };
@@ -179,14 +179,14 @@ impl WriteGuard {
         }
         hold.downgrade();
         let held = Held { claim: &hold.claim, seq: hold.seq };
-        match tokio::time::timeout(hold.claim.ttl.renew_every(), shared.engine.downgrade(held)).await {
-            Ok(Ok(Renewal::Renewed(_))) => Ok(self.0),
-            Ok(Ok(Renewal::Lost)) => {
+        match limited(hold.claim.ttl.renew_every(), shared.engine.downgrade(held)).await {
+            Some(Ok(Renewal::Renewed(_))) => Ok(self.0),
+            Some(Ok(Renewal::Lost)) => {
                 hold.lose(Loss::Gone);
                 Err(name(lost_error(Loss::Gone, Op::Downgrade)))
             }
-            Ok(Err(err)) => Err(name(err)),
-            Err(_) => Err(name(no_answer(Op::Downgrade, hold.claim.ttl))),
+            Some(Err(err)) => Err(name(err)),
+            None => Err(name(no_answer(Op::Downgrade, hold.claim.ttl))),
         }
     }
 

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use crate::{
     Loss,
     acquire::{jitter, safe_until},
-    client::no_answer,
+    client::{limited, no_answer},
     hold::Hold,
     observe::Observer,
     sync::{Mutex, lock},
@@ -44,9 +44,25 @@ struct Holds {
 struct Watched {
     hold: Arc<Hold>,
     /// When to renew it; `None` for a fixed lease, which only ends.
-    due: Option<Moment>,
+    due: Option<Due>,
     deadline: Option<Moment>,
     lost: bool,
+}
+
+/// When a hold is renewed.
+#[derive(Clone, Copy)]
+struct Due {
+    /// Together with others that are due: many holds taken one after the other are soon renewed in one call.
+    early: Moment,
+    /// On its own.
+    at: Moment,
+}
+
+impl Due {
+    fn after(sent: Moment, every: Duration) -> Self {
+        let at = sent + every;
+        Self { early: at - every / 4, at }
+    }
 }
 
 /// Ends the watchdog's task when the client goes.
@@ -76,12 +92,12 @@ impl Watchdog {
     }
 
     pub(crate) fn watch(&self, hold: &Arc<Hold>, upkeep: Upkeep, sent: Moment) {
-        let due = (upkeep == Upkeep::Renewed).then(|| sent + hold.claim.ttl.renew_every());
+        let due = (upkeep == Upkeep::Renewed).then(|| Due::after(sent, hold.claim.ttl.renew_every()));
         let deadline = hold.deadline();
         let mut holds = lock(&self.holds);
         let at = holds.slots.insert(Watched { hold: hold.clone(), due, deadline, lost: false });
         hold.watched_at.store(at, Ordering::Release);
-        let look = [due, deadline].into_iter().flatten().min();
+        let look = [due.map(|due| due.at), deadline].into_iter().flatten().min();
         if look.is_some_and(|look| holds.next_look.is_none_or(|next| look < next)) {
             holds.next_look = look;
             drop(holds);
@@ -133,7 +149,6 @@ impl Watchdog {
 
     /// Finds the holds to renew now, or when to look again. Says which have ended.
     fn look(&self, now: Moment) -> Look {
-        let mut due = Vec::new();
         let mut next: Option<Moment> = None;
         let mut holds = lock(&self.holds);
         for (_, watched) in &mut holds.slots {
@@ -144,21 +159,19 @@ impl Watchdog {
                 self.lose(watched, Loss::Expired);
                 continue;
             }
-            if watched.due.is_some_and(|at| at <= now) {
-                due.push(watched.hold.clone());
-                continue;
-            }
-            let look = [watched.due, watched.deadline].into_iter().flatten().min();
+            let look = [watched.due.map(|due| due.at), watched.deadline].into_iter().flatten().min();
             next = [next, look].into_iter().flatten().min();
         }
-        if due.is_empty() {
-            let next = next.map(|next| next.min(now + LONGEST_NAP));
-            holds.next_look = next;
-            Look::Nap(next)
-        } else {
+        if next.is_some_and(|next| next <= now) {
             holds.next_look = Some(now);
-            Look::Due(due)
+            let due = |watched: &&Watched| !watched.lost && watched.due.is_some_and(|due| due.early <= now);
+            return Look::Due(
+                holds.slots.iter().map(|(_, watched)| watched).filter(due).map(|w| w.hold.clone()).collect(),
+            );
         }
+        let next = next.map(|next| next.min(now + LONGEST_NAP));
+        holds.next_look = next;
+        Look::Nap(next)
     }
 
     async fn renew(&self, batch: &[Arc<Hold>]) {
@@ -167,55 +180,38 @@ impl Watchdog {
             batch.iter().map(|hold| Held { claim: &hold.claim, seq: hold.seq }).collect();
         let sent = self.clock.now();
         // Half of what a verb may take: a renewal that hangs must leave time for another.
-        let answer = match tokio::time::timeout(shortest.renew_every() / 2, self.engine.renew(&holds)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(no_answer(tenure_core::Op::Renew, shortest)),
+        let answer = match limited(shortest.renew_every() / 2, self.engine.renew(&holds)).await {
+            Some(answer) => answer,
+            None => Err(no_answer(tenure_core::Op::Renew, shortest)),
         };
         let now = self.clock.now();
-        match answer {
-            Ok(renewals) => {
-                for (hold, renewal) in batch.iter().zip(renewals) {
-                    self.conclude(hold, renewal, sent, now);
-                }
-            }
-            Err(err) => {
-                self.observer.renew_failed(&err);
+        if let Err(err) = &answer {
+            self.observer.renew_failed(err);
+        }
+        let mut holds = lock(&self.holds);
+        for (i, hold) in batch.iter().enumerate() {
+            // A hold that was given back meanwhile is not watched any more.
+            let at = hold.watched_at.load(Ordering::Acquire);
+            let Some(watched) = holds.slots.get_mut(at).filter(|watched| Arc::ptr_eq(&watched.hold, hold))
+            else {
+                continue;
+            };
+            match answer.as_ref().map(|renewals| renewals.get(i)) {
+                Ok(Some(Renewal::Renewed(ttl))) => self.renewed(watched, *ttl, sent, now),
+                Ok(Some(Renewal::Lost)) => self.lose(watched, Loss::Gone),
                 // Not a loss: it is asked again until the deadline says otherwise.
-                for hold in batch {
-                    self.postpone(hold, now + jitter(hold.claim.ttl.get() / 30));
-                }
+                Ok(None) | Err(_) => watched.due = Some(Due::after(now, jitter(hold.claim.ttl.get() / 30))),
             }
         }
     }
 
-    fn conclude(&self, hold: &Arc<Hold>, renewal: Renewal, sent: Moment, now: Moment) {
-        match renewal {
-            Renewal::Renewed(ttl) => {
-                let left = hold.deadline().map(|deadline| deadline.since(now));
-                self.observer
-                    .renewed(left.map(|left| left.as_secs_f64() / hold.claim.ttl.get().as_secs_f64()));
-                hold.prolong(ttl.map(|ttl| safe_until(sent, ttl)), now);
-                let due = ttl.map_or(hold.claim.ttl.get(), |ttl| ttl.min(hold.claim.ttl.get())) / 3;
-                self.postpone(hold, sent + due);
-            }
-            Renewal::Lost => self.with(hold, |watched| self.lose(watched, Loss::Gone)),
-        }
-    }
-
-    fn postpone(&self, hold: &Arc<Hold>, until: Moment) {
-        self.with(hold, |watched| {
-            watched.due = Some(until);
-            watched.deadline = watched.hold.deadline();
-        });
-    }
-
-    /// Changes the slot of a hold if it is still watched.
-    fn with(&self, hold: &Arc<Hold>, change: impl FnOnce(&mut Watched)) {
-        if let Some(watched) = lock(&self.holds).slots.get_mut(hold.watched_at.load(Ordering::Acquire))
-            && Arc::ptr_eq(&watched.hold, hold)
-        {
-            change(watched);
-        }
+    fn renewed(&self, watched: &mut Watched, ttl: Option<Duration>, sent: Moment, now: Moment) {
+        let asked = watched.hold.claim.ttl.get();
+        let left = watched.deadline.map(|deadline| deadline.since(now));
+        self.observer.renewed(left.map(|left| left.as_secs_f64() / asked.as_secs_f64()));
+        watched.hold.prolong(ttl.map(|ttl| safe_until(sent, ttl)), now);
+        watched.deadline = watched.hold.deadline();
+        watched.due = Some(Due::after(sent, ttl.unwrap_or(asked).min(asked) / 3));
     }
 
     /// The engine learned early that these places are gone.

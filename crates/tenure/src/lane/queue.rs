@@ -86,7 +86,7 @@ impl<R: Relay> Queue<R> {
         let (sender, news) = oneshot::channel();
         state.waiters.insert(ticket, sender);
         drop(state);
-        Some(Entry::Behind(Waiting { relay: relay.clone(), ticket, news }))
+        Some(Entry::Behind(Waiting { relay: relay.clone(), ticket, news, served: false }))
     }
 
     /// Becomes the first, or nothing.
@@ -132,8 +132,8 @@ impl<R: Relay> Queue<R> {
     /// Hands over to the first waiter that is still there. `Ok` is a turn that nobody has had, `Err` one that is
     /// over. Gives back what must be vacated.
     fn hand(relay: &Arc<R>, mut turn: Result<R::Stint, R::Stint>, now: Moment) -> Option<(R::Stint, Then)> {
-        let mut state = lock(&relay.queue().state);
         loop {
+            let mut state = lock(&relay.queue().state);
             if state.waiters.is_empty() {
                 state.seat = Seat::Vacant;
                 let (Ok(stint) | Err(stint)) = turn;
@@ -150,6 +150,8 @@ impl<R: Relay> Queue<R> {
                 },
             };
             let (_, waiter) = state.waiters.pop_first()?;
+            // Waking a task may cost a system call, which is not for others to wait for.
+            drop(state);
             match waiter.send(Ok(Baton { held: Some((relay.clone(), stint)) })) {
                 Ok(()) => return None,
                 // The waiter is gone. Its turn is burnt, since its fence may have been seen.
@@ -196,13 +198,15 @@ pub(crate) struct Waiting<R: Relay> {
     relay: Arc<R>,
     ticket: u64,
     news: oneshot::Receiver<News<R>>,
+    /// The news was read, so that nothing of this is left in the queue.
+    served: bool,
 }
 
 impl<R: Relay> Waiting<R> {
     fn rejoin(relay: Arc<R>, ticket: u64) -> Self {
         let (sender, news) = oneshot::channel();
         lock(&relay.queue().state).waiters.insert(ticket, sender);
-        Self { relay, ticket, news }
+        Self { relay, ticket, news, served: false }
     }
 
     /// Resolves with the baton, or with why there is none. `None` if the lane vanished.
@@ -210,20 +214,25 @@ impl<R: Relay> Waiting<R> {
     /// # Cancel safety
     /// A baton that arrived is kept until this is polled again or the `Waiting` is dropped, which passes it on.
     pub(crate) async fn turn(&mut self) -> Option<News<R>> {
-        (&mut self.news).await.ok()
+        let news = (&mut self.news).await.ok();
+        self.served = true;
+        news
     }
 
     /// Goes back to its old place at the head, because the baton it got is worth nothing; then lets go of it.
     pub(crate) fn again(&mut self, baton: Baton<R>) {
         let (sender, news) = oneshot::channel();
         lock(&self.relay.queue().state).waiters.insert(self.ticket, sender);
-        self.news = news;
+        (self.news, self.served) = (news, false);
         drop(baton);
     }
 }
 
 impl<R: Relay> Drop for Waiting<R> {
     fn drop(&mut self) {
+        if self.served {
+            return;
+        }
         let deserted = {
             let mut state = lock(&self.relay.queue().state);
             let left = state.waiters.remove(&self.ticket);

@@ -116,7 +116,8 @@ async fn a_refusal_after_a_place_was_taken_leaves_nothing() {
     let _holder = bed.client().mutex("k").unwrap().acquire().await.unwrap();
     let engine = Arc::new(Wayward::over(bed.memory.another(), Whim::RefuseFrom(2)));
     let client = Client::new(engine.clone(), bed.settings()).unwrap();
-    let err = client.mutex("k").unwrap().ttl(secs(3)).fair().acquire().await.unwrap_err();
+    // The place is refreshed every 5 s, so it is refused once before the wait ends, and would live for 15.
+    let err = client.mutex("k").unwrap().fair().acquire_within(secs(6)).await.unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Unavailable);
     assert!(engine.attempts.load(Ordering::SeqCst) >= 2);
     bed.grows_to("k", 1).await;

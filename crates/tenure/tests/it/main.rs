@@ -13,6 +13,7 @@ mod multi;
 mod mutex;
 mod observe;
 mod owner;
+mod processes;
 mod rwlock;
 mod semaphore;
 mod watchdog;

@@ -4,7 +4,8 @@ use std::sync::{
 };
 
 use tenure::{ErrorKind, Key, Standing};
-use tenure_testkit::faults::Verb;
+use tenure_local::Memory;
+use tenure_testkit::faults::{Fault, Faulty, Nth, Verb};
 use tokio::time::Instant;
 
 use crate::bed::{Bed, Log, millis, others_run, secs};
@@ -91,6 +92,36 @@ async fn a_guard_dropped_outside_the_runtime_is_released() {
     let guard = client.mutex("k").unwrap().acquire().await.unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     bed.empties("k").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_takes_its_time_can_start_outside_the_runtime() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    faults.on(Verb::Release, Nth::EVERY, Fault::Delay(millis(50)));
+    let guard = client.mutex("k").unwrap().acquire().await.unwrap();
+    std::thread::spawn(move || drop(guard)).join().expect("a timer needs a runtime, and finds the client's");
+    tokio::time::sleep(millis(100)).await;
+    bed.empties("k").await;
+}
+
+#[test]
+fn a_release_that_takes_its_time_survives_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let memory = Memory::named("survives");
+    let (engine, faults) = Faulty::over(memory.clone());
+    let guard = runtime.block_on(async {
+        let client = tenure::Client::new(engine, tenure::Settings::default()).unwrap();
+        faults.on(Verb::Release, Nth::EVERY, Fault::Delay(millis(50)));
+        client.mutex("k").unwrap().acquire().await.unwrap()
+    });
+    drop(runtime);
+    drop(guard);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = tenure::Client::new(memory, tenure::Settings::default()).unwrap();
+        assert!(client.mutex("k").unwrap().acquire_within(secs(5)).await.is_ok());
+    });
 }
 
 #[test]
