@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -11,7 +11,7 @@ use tenure::{
     Claim, ClaimId, Client, Engine, ErrorKind, Evicted, Eviction, Filter, Guarantees, Key, Mode, Note, Place,
     Released, Result, Seq, Ttl,
 };
-use tenure_core::{Answered, Attempt, EngineId, Held, Incarnation, Patience, Renewal, Seat, Turn};
+use tenure_core::{Answered, Attempt, EngineId, Grant, Held, Incarnation, Patience, Renewal, Seat, Turn};
 use tenure_testkit::faults::{Fault, Nth, Silent, Verb};
 use tokio::time::Instant;
 
@@ -157,6 +157,59 @@ async fn a_push_counts_from_the_attempt_it_answers() {
     assert!((millis(10_000)..=millis(10_250)).contains(&remaining), "{remaining:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_kept_even_if_the_engine_says_nothing() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    let _never = faults.hold(Verb::Attempt, Nth::EVERY);
+    let mutex = client.mutex("k").unwrap().ttl(secs(3600));
+    for mutex in [mutex.clone(), mutex.fair()] {
+        let began = Instant::now();
+        let err = mutex.acquire_within(millis(300)).await.unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Timeout, "{err}");
+        assert!((millis(300)..millis(310)).contains(&began.elapsed()), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_says_that_an_attempt_was_never_answered() {
+    let bed = Bed::new();
+    for (patience, kept) in [("try", false), ("queue", true), ("fair", true), ("dropped", true)] {
+        let engine = Arc::new(Wayward::over(bed.memory.another(), Whim::LoseReply(1)));
+        let client = Client::new(engine.clone(), bed.settings()).unwrap();
+        let mutex = client.mutex(patience).unwrap();
+        let rival = bed.client().mutex(patience).unwrap().acquire().await.unwrap();
+        if kept {
+            drop(rival);
+            let mutex = if patience == "queue" { mutex } else { mutex.fair() };
+            let guard = mutex.acquire().await.unwrap();
+            if patience == "dropped" { drop(guard) } else { guard.release().await.unwrap() }
+        } else {
+            // Asked twice: the first attempt may still be on its way, and find the key free when it arrives.
+            assert!(mutex.try_acquire().await.unwrap().is_none());
+        }
+        client.close().await;
+        let released = engine.released.lock().unwrap().clone();
+        assert_eq!(released, [Answered::InDoubt], "{patience}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_grants_less_than_was_asked_for_is_renewed_in_time_and_shared() {
+    let bed = Bed::new();
+    let engine = Arc::new(Wayward::over(bed.memory.another(), Whim::GrantShort(secs(1))));
+    let client = Client::new(engine.clone(), bed.settings()).unwrap();
+    let mutex = client.mutex("k").unwrap().ttl(secs(60));
+    let first = mutex.acquire().await.unwrap();
+    let second = tokio::spawn(async move { mutex.acquire().await.unwrap() });
+    tokio::time::sleep(secs(10)).await;
+    first.check().expect("renewed before the second that it was granted was over");
+    drop(first);
+    let second = tokio::time::timeout(secs(5), second).await.expect("the waiter gets its turn").unwrap();
+    second.check().unwrap();
+    assert!(engine.attempts.load(Ordering::SeqCst) < 5, "{:?}", engine.attempts);
+}
+
 /// A claim of a process that takes no further step.
 pub(crate) fn claim(key: &str, ttl: Duration) -> Claim {
     Claim {
@@ -177,6 +230,7 @@ struct Wayward {
     whim: Whim,
     attempts: AtomicUsize,
     turns: AtomicUsize,
+    released: Mutex<Vec<Answered>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,11 +241,21 @@ enum Whim {
     PushOtherSeq,
     /// Pushes news of another life of the engine, once.
     PushOtherLife,
+    /// Does not answer this attempt, nor does what it asks for.
+    LoseReply(usize),
+    /// Lets a place live for no longer than this, whatever was asked for.
+    GrantShort(Duration),
 }
 
 impl Wayward {
     fn over(inner: Arc<dyn Engine>, whim: Whim) -> Self {
-        Self { inner, whim, attempts: AtomicUsize::new(0), turns: AtomicUsize::new(0) }
+        Self {
+            inner,
+            whim,
+            attempts: AtomicUsize::new(0),
+            turns: AtomicUsize::new(0),
+            released: Mutex::default(),
+        }
     }
 }
 
@@ -209,6 +273,15 @@ impl Engine for Wayward {
             Whim::RefuseFrom(from) if nth >= from => {
                 Err(tenure::Error::unavailable(tenure::Op::Attempt, "not now").not_applied())
             }
+            Whim::LoseReply(lost) if nth == lost => {
+                Err(tenure::Error::unavailable(tenure::Op::Attempt, "no answer"))
+            }
+            Whim::GrantShort(most) => Ok(match self.inner.attempt(claim).await? {
+                Attempt::Granted(grant) => {
+                    Attempt::Granted(Grant { ttl: grant.ttl.map(|ttl| ttl.min(most)), ..grant })
+                }
+                busy @ Attempt::Busy(_) => busy,
+            }),
             _ => self.inner.attempt(claim).await,
         }
     }
@@ -228,12 +301,21 @@ impl Engine for Wayward {
         }
     }
     async fn renew(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
-        self.inner.renew(holds).await
+        let renewals = self.inner.renew(holds).await?;
+        let Whim::GrantShort(most) = self.whim else { return Ok(renewals) };
+        Ok(renewals
+            .into_iter()
+            .map(|renewal| match renewal {
+                Renewal::Renewed(ttl) => Renewal::Renewed(ttl.map(|ttl| ttl.min(most))),
+                Renewal::Lost => Renewal::Lost,
+            })
+            .collect())
     }
     async fn downgrade(&self, hold: Held<'_>) -> Result<Renewal> {
         self.inner.downgrade(hold).await
     }
     async fn release(&self, claim: &Claim, answered: Answered) -> Result<Released> {
+        self.released.lock().unwrap().push(answered);
         self.inner.release(claim, answered).await
     }
     async fn lost(&self) -> Vec<(ClaimId, Seq)> {

@@ -169,3 +169,18 @@ fn a_guard_can_end_on_another_thread() {
     let other = mutex.clone();
     assert!(thread::spawn(move || other.try_acquire().unwrap().is_some()).join().unwrap());
 }
+
+#[test]
+fn on_a_thread_that_may_block_it_works_as_the_refusal_says() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let refusal = runtime.block_on(async { blocking::connect("memory:").unwrap_err().to_string() });
+    let on_blocking_thread = runtime.block_on(async {
+        tokio::task::spawn_blocking(|| client("spawned").mutex("k").unwrap().acquire().map(drop))
+            .await
+            .unwrap()
+    });
+    assert!(
+        on_blocking_thread.is_ok() || !refusal.contains("spawn_blocking"),
+        "{refusal}, but there: {on_blocking_thread:?}"
+    );
+}

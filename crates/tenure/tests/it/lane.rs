@@ -209,6 +209,23 @@ async fn a_lost_place_is_lost_for_its_holder_and_the_waiters_take_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_baton_that_was_lost_before_it_was_read_is_not_taken_for_a_lock() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    let mutex = client.mutex("k").unwrap().ttl(secs(3));
+    let first = mutex.acquire().await.unwrap();
+    let second = pause_after(mutex.acquire(), 1).await.expect("it waits");
+    let old = first.fence();
+    drop(first); // the baton is now second's, unread
+    faults.on(Verb::Renew, Nth::EVERY, Fault::DropRequest);
+    tokio::time::sleep(secs(5)).await;
+    faults.calm();
+    let guard = second.await.unwrap();
+    assert!(!guard.is_lost());
+    assert!(guard.fence().seq() > old.seq(), "a new place");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_reaches_everybody_who_waits() {
     let bed = Bed::new();
     let (client, faults) = bed.faulty();

@@ -3,12 +3,12 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use tenure::{ErrorKind, Key, Standing};
+use tenure::{ErrorKind, Key, Standing, Witness};
 use tenure_local::Memory;
 use tenure_testkit::faults::{Fault, Faulty, Nth, Verb};
 use tokio::time::Instant;
 
-use crate::bed::{Bed, Log, millis, others_run, secs};
+use crate::bed::{Bed, Jumpy, Log, millis, others_run, secs};
 
 #[tokio::test(start_paused = true)]
 async fn one_holds_at_a_time_within_a_process_and_between_two() {
@@ -254,16 +254,16 @@ async fn run_drops_the_work_when_the_lock_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn work_that_ends_after_the_loss_does_not_count() {
     let bed = Bed::new();
-    let client = bed.client();
-    let mutex = client.mutex("k").unwrap().fixed_lease(secs(2));
-    let err = mutex
-        .run(|held| async move {
-            // Blocks its thread past the lease, so that nothing can stop it in time.
-            tokio::time::advance(secs(3)).await;
-            held.fence()
-        })
-        .await
-        .unwrap_err();
+    let clock = Jumpy::over(bed.clock.clone());
+    let mut settings = bed.settings();
+    settings.clock = clock.clone();
+    let client = tenure::Client::new(bed.memory.another(), settings).unwrap();
+    // The machine sleeps in the middle of a step, so that nothing can stop the work in time.
+    let work = |held: Witness| async move {
+        clock.jump(secs(3600));
+        held.fence()
+    };
+    let err = client.mutex("k").unwrap().run(work).await.unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Lost);
 }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tenure::{Client, ErrorKind, Eviction, Loss, When};
-use tenure_testkit::faults::{Fault, Nth, Verb};
+use tenure_testkit::faults::{Fault, Faulty, Nth, Verb};
 use tokio::time::Instant;
 
 use crate::bed::{Bed, Jumpy, millis, others_run, secs};
@@ -144,6 +144,39 @@ async fn whoever_waits_for_the_loss_learns_of_a_suspend_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn it_learns_so_even_while_a_renewal_hangs() {
+    let bed = Bed::new();
+    let clock = Jumpy::over(bed.clock.clone());
+    let mut settings = bed.settings();
+    settings.clock = clock.clone();
+    let (engine, faults) = Faulty::over(bed.memory.another());
+    let client = Client::new(engine, settings).unwrap();
+    let guard = client.mutex("k").unwrap().acquire().await.unwrap();
+    let hanging = faults.hold(Verb::Renew, Nth::EVERY);
+    let waiting = tokio::spawn(async move { guard.lost().await });
+    hanging.reached_by(1).await;
+    clock.jump(secs(3600));
+    let told = tokio::time::timeout(millis(1100), waiting).await.expect("by its own look at the clock");
+    assert_eq!(told.unwrap(), Loss::Expired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_short_suspend_the_lease_is_renewed_within_a_second() {
+    let bed = Bed::new();
+    let clock = Jumpy::over(bed.clock.clone());
+    let mut settings = bed.settings();
+    settings.clock = clock.clone();
+    let (engine, faults) = Faulty::over(bed.memory.another());
+    let client = Client::new(engine, settings).unwrap();
+    let guard = client.mutex("k").unwrap().acquire().await.unwrap();
+    others_run().await;
+    clock.jump(secs(8)); // past the time to renew, before the deadline
+    tokio::time::sleep(millis(1100)).await;
+    assert_eq!(faults.count(Verb::Renew), 1);
+    assert!(!guard.is_lost() && guard.remaining().unwrap() > secs(12));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_holder_is_told_of_an_eviction_at_once() {
     let bed = Bed::new();
     let (here, operator) = (bed.client(), bed.client());
@@ -170,6 +203,19 @@ async fn a_hold_that_the_engine_forgot_is_lost_at_its_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_that_the_engine_knows_nothing_of_is_a_loss() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    let _silence = faults.hold(Verb::Lost, Nth::EVERY);
+    let guard = client.mutex("k").unwrap().acquire().await.unwrap();
+    let place = bed.line("k").await.remove(0);
+    let eviction = Eviction { key: place.key, id: place.id, seq: place.seq, when: When::Now };
+    let _ = client.evict(&eviction).await.unwrap();
+    assert!(!guard.is_lost(), "nobody has told it yet");
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test(start_paused = true)]
 async fn short_holds_one_after_the_other_are_not_renewed() {
     let bed = Bed::new();
     let (client, faults) = bed.faulty();
@@ -180,4 +226,42 @@ async fn short_holds_one_after_the_other_are_not_renewed() {
         guard.release().await.unwrap();
     }
     assert_eq!(faults.count(Verb::Renew), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_for_a_long_lease_does_not_stop_those_of_short_ones() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    let long = client.mutex("long").unwrap().ttl(secs(3600)).acquire().await.unwrap();
+    tokio::time::sleep(secs(1000)).await;
+    let _never = faults.hold(Verb::Renew, Nth::Call(1));
+    let short = client.mutex("short").unwrap().ttl(secs(3)).acquire().await.unwrap();
+    // The long one alone is due 200 s from now, and may hang for ten minutes.
+    tokio::time::sleep(secs(500)).await;
+    short.check().unwrap();
+    tokio::time::sleep(secs(3600)).await;
+    short.check().unwrap();
+    long.check().expect("asked again after the one that hung");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_gone_before_its_guard_is_made_is_told_all_the_same() {
+    let bed = Bed::new();
+    let (here, there) = (bed.client(), bed.client());
+    let first = here.mutex("k").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn(async move {
+        there.mutex("k").unwrap().fixed_lease(secs(60)).acquire().await.map(|guard| (guard, there))
+    });
+    bed.grows_to("k", 2).await;
+    let place = bed.line("k").await.remove(1);
+    drop(first); // the waiter holds now, and has not looked yet
+    let eviction = Eviction { key: place.key, id: place.id, seq: place.seq, when: When::Gently };
+    assert_eq!(here.evict(&eviction).await.unwrap(), tenure::Evicted::Stopped);
+    match waiting.await.unwrap() {
+        Err(err) => assert_eq!(err.kind(), ErrorKind::Lost),
+        Ok((guard, _client)) => {
+            others_run().await;
+            assert!(guard.is_lost(), "the engine said so before there was a guard");
+        }
+    }
 }
