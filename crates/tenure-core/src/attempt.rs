@@ -40,6 +40,9 @@ pub struct Incarnation(pub u64);
 pub struct Busy {
     /// The place it waits at; `None` if it left nothing behind (`Patience::Try`).
     pub seat: Option<Seat>,
+    /// How long that place lives, counted from before the attempt left; `None` while its process does. A push that
+    /// says it holds is good for no longer than this.
+    pub ttl: Option<Duration>,
     /// How many places are ahead of it, where the engine knows.
     pub ahead: Option<u32>,
     /// The mode of the nearest place ahead that it cannot hold beside, where the engine knows.

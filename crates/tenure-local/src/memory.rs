@@ -165,7 +165,7 @@ impl tenure_core::Engine for Memory {
         if line.holds(at) {
             Ok(Attempt::Granted(Grant { seat: Store::seat(place.seq), ttl: Some(claim.ttl.get()) }))
         } else {
-            Ok(Attempt::Busy(line.busy(at, place.mode, Some(Store::seat(place.seq)), now)))
+            Ok(Attempt::Busy(line.busy(at, place.mode, Some((Store::seat(place.seq), claim.ttl)), now)))
         }
     }
 

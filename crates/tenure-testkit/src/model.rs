@@ -147,6 +147,7 @@ impl Model {
         let ahead = &line.spots[..at];
         Ok(Attempt::Busy(Busy {
             seat: Some(seat),
+            ttl: leases.then_some(ttl),
             ahead: u32::try_from(at).ok(),
             lapses_in: ahead.iter().filter_map(|spot| spot.deadline).min().map(|end| end.since(now)),
             ..Busy::default()

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tenure_core::{
-    Answered, Attempt, Busy, Claim, Crash, Error, ErrorKind, Mode, Moment, Op, Patience, Result, Seat, Ttl,
-    Turn, Wake,
+    Answered, Attempt, Busy, Claim, Error, ErrorKind, Mode, Moment, Op, Patience, Result, Seat, Ttl, Turn,
+    Wake,
 };
 
 use crate::{
@@ -25,6 +25,8 @@ pub(crate) struct Asking {
     claim: Option<Claim>,
     upkeep: Upkeep,
     standing: Standing,
+    /// Whether an attempt was ever left without an answer: it may still arrive, after any later one.
+    answered: Answered,
     /// What the newest attempt was told, if a wait may begin from there.
     busy: Option<Ack>,
     trouble: Option<Trouble>,
@@ -62,6 +64,7 @@ impl Asking {
             claim,
             upkeep,
             standing: Standing::Nothing,
+            answered: Answered::All,
             busy: None,
             trouble: None,
             polls: 0,
@@ -83,7 +86,7 @@ impl Asking {
                 }
                 self.busy = None;
             }
-            match self.attempt().await {
+            match self.attempt(deadline).await {
                 Ok(Some(hold)) => return Ok(Some(hold)),
                 Ok(None) if self.claim().patience == Patience::Try => return Ok(None),
                 Ok(None) => {}
@@ -92,35 +95,46 @@ impl Asking {
         }
     }
 
-    /// Asks once. `None` if the claim does not hold yet.
-    pub(crate) async fn attempt(&mut self) -> Result<Option<Arc<Hold>>> {
+    /// Asks once, and waits for the answer until the deadline. `None` if the claim does not hold yet.
+    pub(crate) async fn attempt(&mut self, deadline: Option<Moment>) -> Result<Option<Arc<Hold>>> {
         let claim = self.claim.as_ref().ok_or_else(finished)?;
         let sent = self.began.take().unwrap_or_else(|| self.shared.now());
         let before = std::mem::replace(&mut self.standing, Standing::InDoubt);
-        let answer = match limited(claim.ttl.renew_every(), self.shared.engine.attempt(claim)).await {
+        let longest = claim.ttl.renew_every();
+        let limit = deadline.map_or(longest, |deadline| deadline.since(sent).min(longest));
+        let answer = match limited(limit, self.shared.engine.attempt(claim)).await {
             Some(answer) => answer,
+            None if limit < longest => {
+                let message = "the engine had not answered at the deadline";
+                Err(Error::new(ErrorKind::Timeout, Op::Attempt, message))
+            }
             None => Err(no_answer(Op::Attempt, claim.ttl)),
         };
         match answer {
             Ok(Attempt::Granted(grant)) => {
                 self.standing = Standing::Place;
-                let deadline = grant.ttl.map(|ttl| safe_until(sent, ttl));
                 let now = self.shared.now();
-                if deadline.is_some_and(|deadline| now >= deadline) {
+                if grant.ttl.is_some_and(|ttl| now >= safe_until(sent, ttl)) {
                     // The answer took so long that it is worth nothing; another attempt refreshes the lease.
                     return Err(no_answer(Op::Attempt, claim.ttl));
                 }
-                self.holds(grant.seat, now, deadline, sent).map(Some)
+                self.holds(grant.seat, now, grant.ttl, sent).map(Some)
             }
             Ok(Attempt::Busy(busy)) => {
-                self.standing = if busy.seat.is_some() { Standing::Place } else { Standing::Nothing };
+                self.standing = match (busy.seat, self.answered) {
+                    (Some(_), _) => Standing::Place,
+                    (None, Answered::All) => Standing::Nothing,
+                    (None, Answered::InDoubt) => Standing::InDoubt,
+                };
                 self.trouble = None;
                 same_permits(claim, &busy)?;
                 self.busy = (claim.patience == Patience::Queue).then_some(Ack { sent, busy });
                 Ok(None)
             }
             Err(err) => {
-                if !err.may_have_applied() {
+                if err.may_have_applied() {
+                    self.answered = Answered::InDoubt;
+                } else {
                     self.standing = before; // an earlier attempt may have left a place
                 }
                 Err(self.name(err))
@@ -132,11 +146,7 @@ impl Asking {
     async fn wait(&mut self, ack: Ack, deadline: Option<Moment>) -> Result<Option<Arc<Hold>>> {
         let claim = self.claim.as_ref().ok_or_else(finished)?;
         let now = self.shared.now();
-        if deadline.is_some_and(|deadline| now >= deadline) {
-            let waited = Error::new(ErrorKind::Timeout, Op::Acquire, "others held it until the deadline")
-                .not_applied();
-            return Err(self.name(waited));
-        }
+        self.still_time(deadline, now)?;
         let mut pause = pause(&ack.busy, claim.ttl);
         if self.shared.guarantees.wake == Wake::Poll {
             let poll = (*POLL.start() * 2u32.saturating_pow(self.polls)).min(*POLL.end());
@@ -148,17 +158,27 @@ impl Asking {
         }
         match tokio::time::timeout(pause, self.shared.engine.turn(claim)).await {
             Ok(Turn::Holds(seat)) if ack.busy.seat == Some(seat) => {
-                let leased = self.shared.guarantees.crash != Crash::Process;
-                let until = leased.then(|| safe_until(ack.sent, claim.ttl.get()));
+                let lease = ack.busy.ttl;
                 let now = self.shared.now();
-                if until.is_none_or(|until| now < until) {
-                    return self.holds(seat, now, until, ack.sent).map(Some);
+                if lease.is_none_or(|lease| now < safe_until(ack.sent, lease)) {
+                    return self.holds(seat, now, lease, ack.sent).map(Some);
                 }
             }
             // Any other push is a hint, and so is none: attempt again.
             Ok(Turn::Holds(_) | Turn::Again) | Err(_) => {}
         }
+        self.still_time(deadline, self.shared.now())?;
         Ok(None)
+    }
+
+    fn still_time(&self, deadline: Option<Moment>, now: Moment) -> Result<()> {
+        match deadline {
+            Some(deadline) if now >= deadline => {
+                let message = "others held it until the deadline";
+                Err(self.name(Error::new(ErrorKind::Timeout, Op::Acquire, message).not_applied()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Naps after a failure that may pass, or gives up.
@@ -183,15 +203,15 @@ impl Asking {
         Ok(())
     }
 
-    fn holds(
-        &mut self,
-        seat: Seat,
-        now: Moment,
-        deadline: Option<Moment>,
-        sent: Moment,
-    ) -> Result<Arc<Hold>> {
+    fn holds(&mut self, seat: Seat, now: Moment, lease: Option<Duration>, sent: Moment) -> Result<Arc<Hold>> {
         let claim = self.claim.take().ok_or_else(finished)?;
-        let hold = Arc::new(Hold::new(claim, seat.seq, now, deadline));
+        let deadline = match (lease, self.upkeep) {
+            (Some(lease), _) => Some(safe_until(sent, lease)),
+            // Nothing ends it in the engine while this process lives, so the watchdog has to.
+            (None, Upkeep::Fixed) => Some(safe_until(now, claim.ttl.get())),
+            (None, Upkeep::Renewed) => None,
+        };
+        let hold = Arc::new(Hold::new(claim, seat.seq, now, deadline, lease, self.answered));
         self.shared.watchdog.watch(&hold, self.upkeep, sent);
         Ok(hold)
     }
@@ -214,7 +234,7 @@ impl Drop for Asking {
         let Some(claim) = self.claim.take() else { return };
         match self.standing {
             Standing::Nothing => {}
-            Standing::Place => self.shared.cleaner.release(claim, Answered::All),
+            Standing::Place => self.shared.cleaner.release(claim, self.answered),
             Standing::InDoubt => self.shared.cleaner.release(claim, Answered::InDoubt),
         }
     }

@@ -129,7 +129,7 @@ pub(crate) fn runtime() -> Result<&'static Runtime> {
 pub(crate) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     if Handle::try_current().is_ok() {
         return Err(Error::invalid(
-            "a blocking call inside an async task would stall its runtime; use the async API, or `spawn_blocking`",
+            "a blocking call inside an async task would stall its runtime; use the async API, or a thread of its own",
         ));
     }
     runtime()?.block_on(work)

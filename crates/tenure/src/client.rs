@@ -12,8 +12,8 @@ use std::{
 };
 
 use tenure_core::{
-    Claim, ClaimId, Clock, Engine, EngineId, Error, ErrorKind, Evicted, Eviction, Filter, Guarantees, Key,
-    Mode, Moment, Note, Op, Patience, Place, Result, Seq, Ttl,
+    Claim, ClaimId, Clock, Crash, Engine, EngineId, Error, ErrorKind, Evicted, Eviction, Filter, Guarantees,
+    Key, Mode, Moment, Note, Op, Patience, Place, Result, Seq, Ttl,
 };
 use tokio::runtime::Handle;
 
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) watchdog: Arc<Watchdog>,
-    pub(crate) cleaner: Cleaner,
+    pub(crate) cleaner: Arc<Cleaner>,
     pub(crate) runtime: Handle,
     pub(crate) lanes: sync::Mutex<HashMap<(Key, Ttl), Weak<Lane>>>,
     closed: AtomicBool,
@@ -67,9 +67,12 @@ impl Client {
         let guarantees = engine.guarantees();
         let ttl = check_ttl(&guarantees, Ttl::new(settings.ttl)?)?;
         let observer = Arc::new(Observer::new(guarantees.engine));
-        let watchdog = Arc::new(Watchdog::new(engine.clone(), settings.clock.clone(), observer.clone()));
+        let cleaner = Arc::new(Cleaner::start(engine.clone(), &guarantees, observer.clone(), &runtime));
+        let ends = (guarantees.crash == Crash::Process).then(|| cleaner.clone());
+        let watchdog =
+            Arc::new(Watchdog::new(engine.clone(), settings.clock.clone(), observer.clone(), ends));
         let shared = Shared {
-            cleaner: Cleaner::start(engine.clone(), &guarantees, observer.clone(), &runtime),
+            cleaner,
             _watchdog: watchdog.start(&runtime),
             note: settings.note(),
             clock: settings.clock.clone(),

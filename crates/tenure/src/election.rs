@@ -1,9 +1,9 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, time::Duration};
 
 use tenure_core::{Error, Fence, Filter, Key, Mode, Moment, Note, Result, Standing};
 
 use crate::{
-    Client, Loss,
+    Client, Guard,
     guard::Tenancy,
     terms::{Order, Terms},
 };
@@ -74,7 +74,7 @@ impl Election {
     /// Dropping the future leaves nothing behind.
     pub async fn try_campaign(&self, value: &str) -> Result<Option<Leadership>> {
         let tenancy = self.candidate(value)?.try_acquire(Mode::Exclusive).await?;
-        Ok(tenancy.map(|tenancy| Leadership { tenancy: tenancy.into() }))
+        Ok(tenancy.map(Leadership::won))
     }
 
     /// Who leads now, if anybody does.
@@ -94,7 +94,7 @@ impl Election {
 
     async fn stand(&self, value: &str, deadline: Option<Moment>) -> Result<Leadership> {
         let tenancy = self.candidate(value)?.acquire(Mode::Exclusive, deadline).await?;
-        Ok(Leadership { tenancy: tenancy.into() })
+        Ok(Leadership::won(tenancy))
     }
 
     fn candidate(&self, value: &str) -> Result<Terms> {
@@ -165,63 +165,43 @@ impl Observation {
 }
 
 /// A won election. Dropping it resigns in the background.
+///
+/// It derefs to the [`Guard`] of the lock behind it, which knows how long the term is safe and says when it is lost.
 #[must_use = "dropping it resigns"]
-pub struct Leadership {
-    tenancy: Arc<Tenancy>,
-}
+pub struct Leadership(Guard);
 
 impl Leadership {
+    fn won(tenancy: Tenancy) -> Self {
+        Self(Guard::new(tenancy.into()))
+    }
+
     /// The number of this term: larger than every earlier one. Show it to what the leader writes to.
     #[must_use]
     pub fn term(&self) -> Fence {
-        self.tenancy.fence()
+        self.0.fence()
     }
 
     /// The value that others see.
     #[must_use]
     pub fn value(&self) -> &str {
-        self.tenancy.hold().claim.note.label()
-    }
-
-    /// As [`Guard::remaining`](crate::Guard::remaining).
-    #[must_use]
-    pub fn remaining(&self) -> Option<Duration> {
-        self.tenancy.remaining()
-    }
-
-    /// Whether the term has ended without resigning.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.tenancy.loss().is_some()
-    }
-
-    /// Makes sure that the term lasts, before an effect.
-    ///
-    /// # Errors
-    /// `Lost` if it has ended.
-    pub fn check(&self) -> Result<()> {
-        self.tenancy.check()
-    }
-
-    /// Resolves when the term has ended without resigning.
-    ///
-    /// # Cancel safety
-    /// Nothing is missed between two calls.
-    pub async fn lost(&self) -> Loss {
-        self.tenancy.lost().await
+        self.0.tenancy().hold().claim.note.label()
     }
 
     /// Ends the term; the next candidate leads.
     ///
     /// # Errors
-    /// As [`Guard::release`](crate::Guard::release).
+    /// As [`Guard::release`].
     /// # Cancel safety
     /// Dropping the future resigns in the background.
     pub async fn resign(self) -> Result<()> {
-        match Arc::into_inner(self.tenancy) {
-            Some(tenancy) => tenancy.release().await,
-            None => Ok(()),
-        }
+        self.0.release().await
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Guard;
+    fn deref(&self) -> &Guard {
+        &self.0
     }
 }
 

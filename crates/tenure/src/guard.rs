@@ -229,9 +229,10 @@ impl Tenancy {
     async fn confirm(&self) -> Result<()> {
         self.shared.watchdog.unwatch(&self.hold);
         let claim = &self.hold.claim;
-        let mut backstop = Backstop { shared: &self.shared, claim: Some(claim.clone()) };
+        let mut backstop =
+            Backstop { shared: &self.shared, claim: Some(claim.clone()), answered: self.hold.answered };
         let name = |err: Error| err.with_key(&claim.key).with_engine(self.shared.guarantees.engine);
-        match limited(claim.ttl.renew_every(), self.shared.engine.release(claim, Answered::All)).await {
+        match limited(claim.ttl.renew_every(), self.shared.engine.release(claim, self.hold.answered)).await {
             Some(Ok(released)) => {
                 backstop.claim = None;
                 match released {
@@ -259,7 +260,7 @@ impl Drop for Tenancy {
             }
             Some(Back::Engine) => {
                 self.shared.watchdog.unwatch(&self.hold);
-                self.shared.cleaner.release(self.hold.claim.clone(), Answered::All);
+                self.shared.cleaner.release(self.hold.claim.clone(), self.hold.answered);
             }
             None => {}
         }
@@ -270,12 +271,13 @@ impl Drop for Tenancy {
 struct Backstop<'a> {
     shared: &'a Shared,
     claim: Option<Claim>,
+    answered: Answered,
 }
 
 impl Drop for Backstop<'_> {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
-            self.shared.cleaner.release(claim, Answered::All);
+            self.shared.cleaner.release(claim, self.answered);
         }
     }
 }

@@ -1,9 +1,9 @@
 use std::{
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
     time::Duration,
 };
 
-use tenure_core::{Claim, Mode, Moment, Seq};
+use tenure_core::{Answered, Claim, Mode, Moment, Seq};
 use tokio::sync::Notify;
 
 use crate::Loss;
@@ -15,6 +15,10 @@ pub(crate) struct Hold {
     pub(crate) seq: Seq,
     /// When the grant was known here.
     pub(crate) granted: Moment,
+    /// How long the place lived when it was granted, at most what was asked for: an engine may give less.
+    pub(crate) lease: Duration,
+    /// Whether an attempt of its claim may still be on its way.
+    pub(crate) answered: Answered,
     /// Nanoseconds on the client's clock; `NO_DEADLINE` if the place lives with its process.
     deadline: AtomicU64,
     /// Once set never cleared: a late reply cannot revive a hold.
@@ -30,8 +34,18 @@ const NO_DEADLINE: u64 = u64::MAX;
 const HELD: u8 = 0;
 
 impl Hold {
-    pub(crate) fn new(claim: Claim, seq: Seq, granted: Moment, deadline: Option<Moment>) -> Self {
+    pub(crate) fn new(
+        claim: Claim,
+        seq: Seq,
+        granted: Moment,
+        deadline: Option<Moment>,
+        lease: Option<Duration>,
+        answered: Answered,
+    ) -> Self {
+        let asked = claim.ttl.get();
         Self {
+            lease: lease.map_or(asked, |lease| lease.min(asked)),
+            answered,
             claim,
             seq,
             granted,
@@ -74,12 +88,22 @@ impl Hold {
 
     /// How it holds now. A mode only ever weakens.
     pub(crate) fn mode(&self) -> Mode {
-        if self.downgraded.load(Ordering::Acquire) { Mode::Shared } else { self.claim.mode }
+        fence(Ordering::SeqCst);
+        if self.downgraded.load(Ordering::Relaxed) { Mode::Shared } else { self.claim.mode }
     }
 
-    /// It counts as a reader from the moment the question is sent.
-    pub(crate) fn downgrade(&self) {
-        self.downgraded.store(true, Ordering::Release);
+    /// Becomes a reader if nobody shares the hold, and counts as one from here on.
+    ///
+    /// Marks first and asks then, while whoever comes to share it counts itself first and looks at the mark then:
+    /// one of the two sees the other.
+    pub(crate) fn downgrade(&self, alone: impl FnOnce() -> bool) -> bool {
+        self.downgraded.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let alone = alone();
+        if !alone {
+            self.downgraded.store(false, Ordering::Relaxed);
+        }
+        alone
     }
 
     /// Moves the deadline forward, never back, unless the hold was lost meanwhile.
@@ -116,7 +140,7 @@ mod tests {
             floor: Seq::ZERO,
             note: Note::new("me", ""),
         };
-        Hold::new(claim, Seq::ZERO, at(0), deadline.map(at))
+        Hold::new(claim, Seq::ZERO, at(0), deadline.map(at), None, Answered::All)
     }
 
     fn at(secs: u64) -> Moment {

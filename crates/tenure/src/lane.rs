@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use tenure_core::{Answered, Error, ErrorKind, Fence, Key, Mode, Moment, Note, Op, Patience, Result, Ttl};
+use tenure_core::{Error, ErrorKind, Fence, Key, Mode, Moment, Note, Op, Patience, Result, Ttl};
 use tokio::sync::Notify;
 
 pub(crate) use self::queue::{Baton, Then};
@@ -92,7 +92,7 @@ impl Lane {
             Some(Entry::Behind(waiting)) => waiting,
             Some(Entry::First(driver)) => {
                 let mut asking = self.asking(Patience::Queue, began);
-                match asking.attempt().await {
+                match asking.attempt(deadline).await {
                     Ok(Some(hold)) => return driver.arrived(Stint::first(hold)).ok_or_else(vanished),
                     Ok(None) => {}
                     Err(err) if err.is_retryable() => {}
@@ -143,13 +143,13 @@ impl Lane {
     fn is_fit(&self, stint: &Stint, now: Moment) -> bool {
         let hold = &stint.hold;
         hold.loss(now).is_none()
-            && hold.deadline().is_none_or(|deadline| deadline.since(now) >= self.ttl.renew_every())
+            && hold.deadline().is_none_or(|deadline| deadline.since(now) >= hold.lease / 3)
     }
 
     /// Releases the place in the background and stands in line again if somebody waits.
     pub(crate) fn give_up(self: &Arc<Self>, stint: Stint, then: Then) {
         self.shared.watchdog.unwatch(&stint.hold);
-        self.shared.cleaner.release(stint.hold.claim.clone(), Answered::All);
+        self.shared.cleaner.release(stint.hold.claim.clone(), stint.hold.answered);
         if then == Then::Ask {
             self.ask();
         }

@@ -123,6 +123,6 @@ impl Observer {
     pub(crate) fn abandoned(&self, claim: &tenure_core::Claim, err: Option<&Error>) {
         self.abandoned.increment(1);
         let error = err.map(tracing::field::display);
-        tracing::warn!(engine = self.engine, key = %claim.key, claim = %claim.id, error, "a release was given up; the place lapses");
+        tracing::warn!(engine = self.engine, key = %claim.key, claim = %claim.id, error, "a release was given up; the place stays until its lease or its process ends");
     }
 }

@@ -165,7 +165,8 @@ impl WriteGuard {
     /// There is no way up again: a reader that became a writer in place would take the hold from others.
     ///
     /// # Errors
-    /// `Lost` if the lock was lost. `Invalid` if another guard of the same owner writes. `Unavailable` if the engine did not answer: the lock is then released.
+    /// `Lost` if the lock was lost. `Invalid` if another guard of the same owner writes. `Unavailable` if the engine
+    /// did not answer. This guard's share of the lock is then given up.
     /// # Cancel safety
     /// Dropping the future releases the lock in the background.
     pub async fn downgrade(self) -> Result<Guard> {
@@ -173,11 +174,11 @@ impl WriteGuard {
         let (shared, hold) = (tenancy.shared(), tenancy.hold());
         let name =
             |err: tenure_core::Error| err.with_key(&hold.claim.key).with_engine(shared.guarantees.engine);
-        if Arc::strong_count(tenancy) > 1 {
+        tenancy.check().map_err(|err| err.in_op(Op::Downgrade))?;
+        if !hold.downgrade(|| Arc::strong_count(tenancy) == 1) {
             let message = "another guard of the same owner still writes; release the inner one first";
             return Err(name(Error::invalid(message).in_op(Op::Downgrade)));
         }
-        hold.downgrade();
         let held = Held { claim: &hold.claim, seq: hold.seq };
         match limited(hold.claim.ttl.renew_every(), shared.engine.downgrade(held)).await {
             Some(Ok(Renewal::Renewed(_))) => Ok(self.0),

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use slab::Slab;
 use tenure_core::{ClaimId, Clock, Engine, Held, Moment, Renewal, Seq};
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
@@ -14,6 +14,7 @@ use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
 use crate::{
     Loss,
     acquire::{jitter, safe_until},
+    cleaner::Cleaner,
     client::{limited, no_answer},
     hold::Hold,
     observe::Observer,
@@ -29,6 +30,8 @@ pub(crate) struct Watchdog {
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
     observer: Arc<Observer>,
+    /// Where places live as long as their process, a fixed lease ends here and not in the engine.
+    ends: Option<Arc<Cleaner>>,
     holds: Mutex<Holds>,
     earlier: Notify,
 }
@@ -43,7 +46,7 @@ struct Holds {
 /// What the task needs to know stands in the slot itself: a look at 100,000 holds must not touch each of them.
 struct Watched {
     hold: Arc<Hold>,
-    /// When to renew it; `None` for a fixed lease, which only ends.
+    /// When to renew it; `None` for a fixed lease, which only ends, and while a renewal is under way.
     due: Option<Due>,
     deadline: Option<Moment>,
     lost: bool,
@@ -82,9 +85,14 @@ pub(crate) enum Upkeep {
 }
 
 impl Watchdog {
-    pub(crate) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, observer: Arc<Observer>) -> Self {
+    pub(crate) fn new(
+        engine: Arc<dyn Engine>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<Observer>,
+        ends: Option<Arc<Cleaner>>,
+    ) -> Self {
         let holds = Mutex::new(Holds { slots: Slab::new(), next_look: None });
-        Self { engine, clock, observer, holds, earlier: Notify::new() }
+        Self { engine, clock, observer, ends, holds, earlier: Notify::new() }
     }
 
     pub(crate) fn start(self: &Arc<Self>, runtime: &Handle) -> WatchdogTask {
@@ -92,7 +100,7 @@ impl Watchdog {
     }
 
     pub(crate) fn watch(&self, hold: &Arc<Hold>, upkeep: Upkeep, sent: Moment) {
-        let due = (upkeep == Upkeep::Renewed).then(|| Due::after(sent, hold.claim.ttl.renew_every()));
+        let due = (upkeep == Upkeep::Renewed).then(|| Due::after(sent, hold.lease / 3));
         let deadline = hold.deadline();
         let mut holds = lock(&self.holds);
         let at = holds.slots.insert(Watched { hold: hold.clone(), due, deadline, lost: false });
@@ -122,13 +130,20 @@ impl Watchdog {
     }
 
     async fn run(self: Arc<Self>) {
+        // Beside each other: one that hangs, for a sixth of a long lease, must not keep a short one waiting.
+        let mut under_way = FuturesUnordered::new();
         loop {
             let now = self.clock.now();
             match self.look(now) {
                 Look::Due(holds) => {
-                    join_all(holds.chunks(BATCH).map(|batch| self.renew(batch))).await;
+                    under_way.extend(holds.chunks(BATCH).map(|batch| self.renew(batch.to_vec())));
                 }
-                Look::Nap(until) => self.nap(until.map(|until| until.since(now))).await,
+                Look::Nap(until) => {
+                    tokio::select! {
+                        () = self.nap(until.map(|until| until.since(now))) => {}
+                        Some(()) = under_way.next() => {}
+                    }
+                }
             }
         }
     }
@@ -157,6 +172,9 @@ impl Watchdog {
             }
             if watched.deadline.is_some_and(|deadline| now >= deadline) {
                 self.lose(watched, Loss::Expired);
+                if let Some(cleaner) = &self.ends {
+                    cleaner.release(watched.hold.claim.clone(), watched.hold.answered);
+                }
                 continue;
             }
             let look = [watched.due.map(|due| due.at), watched.deadline].into_iter().flatten().min();
@@ -164,9 +182,14 @@ impl Watchdog {
         }
         if next.is_some_and(|next| next <= now) {
             holds.next_look = Some(now);
-            let due = |watched: &&Watched| !watched.lost && watched.due.is_some_and(|due| due.early <= now);
+            let due =
+                |watched: &&mut Watched| !watched.lost && watched.due.is_some_and(|due| due.early <= now);
+            let take = |watched: &mut Watched| {
+                watched.due = None;
+                watched.hold.clone()
+            };
             return Look::Due(
-                holds.slots.iter().map(|(_, watched)| watched).filter(due).map(|w| w.hold.clone()).collect(),
+                holds.slots.iter_mut().map(|(_, watched)| watched).filter(due).map(take).collect(),
             );
         }
         let next = next.map(|next| next.min(now + LONGEST_NAP));
@@ -174,7 +197,7 @@ impl Watchdog {
         Look::Nap(next)
     }
 
-    async fn renew(&self, batch: &[Arc<Hold>]) {
+    async fn renew(&self, batch: Vec<Arc<Hold>>) {
         let Some(shortest) = batch.iter().map(|hold| hold.claim.ttl).min() else { return };
         let holds: Vec<Held<'_>> =
             batch.iter().map(|hold| Held { claim: &hold.claim, seq: hold.seq }).collect();

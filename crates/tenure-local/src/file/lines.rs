@@ -76,6 +76,13 @@ impl Lines {
                 Ok(Head::Empty) if missing == Missing::Create => return Ok(Some(locked)),
                 Ok(Head::Empty) => return Ok(None),
                 Ok(Head::Retired) => {
+                    // Whoever marked it was killed before it could remove it. Under its lock the name is ours
+                    // to remove, and is still this file's if the file has one.
+                    if locked.file.metadata().is_ok_and(|meta| meta.nlink() > 0) {
+                        dir::remove(&self.dir.line, &key.to_path_element(NAME_BYTES)).map_err(|err| {
+                            trouble(op, format!("cannot remove {}", self.shown(key)), err).not_applied()
+                        })?;
+                    }
                     drop(locked);
                     self.forget(key, &line);
                 }

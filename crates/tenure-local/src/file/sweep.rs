@@ -1,6 +1,6 @@
 //! Removes line files that nobody has used for a while.
 
-use std::{fs::File, io, time::Duration};
+use std::{fs::File, io, os::unix::fs::MetadataExt, time::Duration};
 
 use super::{
     control::Control,
@@ -44,14 +44,21 @@ pub(super) fn sweep(dir: &Dir, control: &Control, wall_micros: u64, broom: Broom
 }
 
 fn retire(dir: &Dir, control: &Control, wall_micros: u64, name: &str, file: &File) -> bool {
+    // Between its opening and its lock the file may have been removed, and the name may be another's.
+    if file.metadata().is_ok_and(|meta| meta.nlink() == 0) {
+        return false;
+    }
     if is_empty(file).unwrap_or(false) {
         // Whoever began to use it was killed. Whoever is about to sees under the lock that it is unlinked.
         return dir::remove(&dir.line, name).is_ok();
     }
     let mut line = Line::default();
-    // Damage is left for somebody to see.
-    if !matches!(line.read_slots(file), Ok(Head::Live)) {
-        return false;
+    match line.read_slots(file) {
+        Ok(Head::Live) => {}
+        // A sweep was killed between its mark and its removal.
+        Ok(Head::Retired) => return dir::remove(&dir.line, name).is_ok(),
+        // Damage is left for somebody to see.
+        Ok(Head::Empty) | Err(_) => return false,
     }
     let dead = |nonce| presence::is_dead(&dir.proc, nonce);
     line.places.iter().chain(&line.graves).all(|place| dead(&place.nonce))

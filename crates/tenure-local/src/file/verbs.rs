@@ -63,7 +63,10 @@ impl FileEngine {
     fn step(&self, locked: &mut Locked<Line>, claim: &Claim) -> Result<Step> {
         let failed = |err| self.failed(Op::Attempt, &claim.key, err);
         let (file, line) = (&*locked.file, &mut *locked.data);
-        if line.grave(claim.id).is_some() {
+        let mut mine = line.find(claim.id);
+        // A place that was stopped goes on blocking, but nobody may begin to believe in it.
+        let stopped = mine.is_some_and(|at| line.places[at].state == State::Stopped);
+        if stopped || line.grave(claim.id).is_some() {
             return Err(Error::new(
                 ErrorKind::Lost,
                 Op::Attempt,
@@ -71,7 +74,6 @@ impl FileEngine {
             )
             .not_applied());
         }
-        let mut mine = line.find(claim.id);
         if let Some(at) = mine
             && !self.peers.is_alive(&line.places[at].nonce).map_err(failed)?
         {
@@ -301,6 +303,7 @@ fn busy(line: &Line, at: usize, mode: Mode, seat: Option<Seat>) -> Busy {
     let ahead = &line.places[..at];
     Busy {
         seat,
+        ttl: None,
         ahead: u32::try_from(at).ok(),
         blocker: ahead.iter().rev().map(|place| place.mode).find(|&other| !line::compatible(other, mode)),
         lapses_in: None,

@@ -1,6 +1,6 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use tenure_core::{Busy, Claim, ClaimId, Key, Mode, Moment, Note, Seat, Seq, Standing, line};
+use tenure_core::{Busy, Claim, ClaimId, Key, Mode, Moment, Note, Seat, Seq, Standing, Ttl, line};
 use tokio::sync::oneshot;
 
 use super::losses::Losses;
@@ -57,10 +57,11 @@ impl Line {
     }
 
     /// What is known about a claim of this mode behind the first `ahead` places.
-    pub(super) fn busy(&self, ahead: usize, mode: Mode, seat: Option<Seat>, now: Moment) -> Busy {
+    pub(super) fn busy(&self, ahead: usize, mode: Mode, seat: Option<(Seat, Ttl)>, now: Moment) -> Busy {
         let before = || self.places.iter().take(ahead);
         Busy {
-            seat,
+            seat: seat.map(|(seat, _)| seat),
+            ttl: seat.map(|(_, ttl)| ttl.get()),
             ahead: u32::try_from(ahead).ok(),
             blocker: before().rev().map(|place| place.mode).find(|&other| !line::compatible(other, mode)),
             lapses_in: before().map(|place| place.deadline).min().map(|deadline| deadline.since(now)),

@@ -12,6 +12,7 @@ super::area! { "attempt":
     never_shortens_a_lease (Leases),
     refreshes_a_waiting_place (Leases, Fifo),
     says_how_many_are_ahead (Fifo),
+    says_how_long_a_waiting_place_lives (Fifo),
     takes_every_ttl (Leases),
 }
 
@@ -44,6 +45,23 @@ async fn repeated_is_one_place(cx: Cx) -> Result<()> {
     ensure_eq!(line(&cx.b, &cx.key).await?.len(), 1, "places of one claim");
     let_go(&cx.a, &claim).await?;
     nobody(&cx.b, &cx.key).await
+}
+
+/// A waiter learns how long its place lives: a push is good for no longer.
+async fn says_how_long_a_waiting_place_lives(cx: Cx) -> Result<()> {
+    let (holder, waiter) = (cx.exclusive(), cx.exclusive());
+    hold(&cx.a, &holder).await?;
+    let answer = cx.b.attempt(&waiter).await?;
+    ensure!(matches!(answer, Attempt::Busy(_)), "two hold at once: {answer:?}");
+    let lives = if let Attempt::Busy(busy) = answer { busy.ttl } else { None };
+    match lives {
+        Some(ttl) => {
+            ensure!(cx.leases(), "an engine without leases gave a waiter one of {ttl:?}");
+            ensure!(ttl <= waiter.ttl.get(), "a waiter got a lease of {ttl:?}, {:?} asked for", waiter.ttl);
+        }
+        None => ensure!(!cx.leases(), "an engine with leases gave a waiter none"),
+    }
+    Ok(())
 }
 
 /// A waiter that asks again keeps its place and stays before those who came later.

@@ -67,6 +67,8 @@ lies! {
     LeaseShortenedByRenew => "renew::never_shortens_a_lease",
     /// A waiting place keeps its first deadline, however often its claim asks.
     WaiterNotRefreshed => "attempt::refreshes_a_waiting_place",
+    /// Tells a waiter that its place lives longer than it does: a push would be believed too long.
+    WaitersLiveTooLong => "attempt::says_how_long_a_waiting_place_lives",
     /// `SETNX` then `EXPIRE`: a client that dies in between leaves a place without an end.
     SetnxThenExpire => "lapse::an_abandoned_attempt_ends_too",
     /// Never ends a lease.

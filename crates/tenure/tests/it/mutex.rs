@@ -304,3 +304,16 @@ async fn fair_is_first_come_first_served_across_processes() {
     }
     assert_eq!(log.entries(), (0..12).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn a_fixed_lease_ends_even_where_places_live_as_long_as_their_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", dir.path().join("locks").display());
+    let (here, there) = (tenure::connect(&url).await.unwrap(), tenure::connect(&url).await.unwrap());
+    let guard = here.mutex("k").unwrap().fixed_lease(millis(100)).acquire().await.unwrap();
+    assert!(guard.remaining().is_some());
+    let next = there.mutex("k").unwrap().acquire_within(secs(4)).await.expect("freed while the guard lives");
+    assert!(guard.is_lost() && next.fence() > guard.fence());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    next.release().await.unwrap();
+}

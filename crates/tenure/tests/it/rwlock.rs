@@ -1,6 +1,6 @@
 use tenure::{ErrorKind, Owner, Standing};
 
-use crate::bed::{Bed, Log, others_run, secs};
+use crate::bed::{Bed, Log, millis, others_run, secs};
 
 #[tokio::test(start_paused = true)]
 async fn readers_share_and_a_writer_is_alone() {
@@ -71,6 +71,10 @@ async fn a_downgrade_of_a_lost_hold_says_so() {
     let bed = Bed::new();
     let writer = bed.client().rwlock("k").unwrap().fixed_lease(secs(1)).write().await.unwrap();
     tokio::time::sleep(secs(2)).await;
+    assert_eq!(writer.downgrade().await.unwrap_err().kind(), ErrorKind::Lost);
+    // Past the deadline here, while the engine still keeps the place for a twentieth of the lease.
+    let writer = bed.client().rwlock("k").unwrap().fixed_lease(secs(1)).write().await.unwrap();
+    tokio::time::sleep(millis(970)).await;
     assert_eq!(writer.downgrade().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 

@@ -117,3 +117,25 @@ async fn links_and_pipes_in_place_of_our_files_are_refused() {
     .unwrap();
     assert_eq!(engine.attempt(&exclusive("p")).await.unwrap_err().kind(), ErrorKind::Broken);
 }
+
+#[tokio::test]
+async fn a_sweep_that_was_killed_between_its_mark_and_its_removal_blocks_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    for (key, swept) in [("used", false), ("swept", true)] {
+        let earlier = exclusive(key);
+        let seat = granted(&engine, &earlier).await;
+        assert_eq!(release(&engine, &earlier).await, Released::Freed);
+        // The sweep folds the last number, marks the file, and dies before it can remove it.
+        let file = std::fs::OpenOptions::new().write(true).open(line_file(dir.path(), key)).unwrap();
+        file.write_all_at(&[1], 1536).unwrap();
+        if swept {
+            let broom = Broom { idle: Duration::ZERO, most: SWEPT, start: 0 };
+            assert_eq!(sweep::sweep(&engine.dir, &engine.control, wall_micros(), broom).unwrap(), 1);
+            assert!(!line_file(dir.path(), key).exists());
+        }
+        let later = exclusive(key);
+        assert!(granted(&engine, &later).await.seq > seat.seq);
+        assert_eq!(engine.line(&Filter::Key(later.key.clone())).await.unwrap().len(), 1);
+    }
+}

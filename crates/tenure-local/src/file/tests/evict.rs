@@ -85,3 +85,18 @@ async fn a_removed_directory_loses_its_holds() {
     let err = engine.attempt(&exclusive("new")).await.unwrap_err();
     assert!(err.to_string().contains("was removed while in use"), "{err}");
 }
+
+#[tokio::test]
+async fn a_waiter_that_was_stopped_before_it_knew_that_it_holds_is_not_granted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b, operator) = (open(dir.path()).await, open(dir.path()).await, open(dir.path()).await);
+    let (holder, waiter) = (exclusive("k"), exclusive("k"));
+    let _ = granted(&a, &holder).await;
+    let seat = waits(&b, &waiter).await.seat.unwrap();
+    assert_eq!(release(&a, &holder).await, Released::Freed);
+    // It holds by its place, and gets both letters before it looks at either.
+    assert_eq!(operator.evict(&eviction(&waiter, seat, When::Gently)).await.unwrap(), Evicted::Stopped);
+    assert_eq!(soon(b.lost()).await, [(waiter.id, seat.seq)]);
+    assert_eq!(b.attempt(&waiter).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(release(&b, &waiter).await, Released::Freed);
+}

@@ -136,6 +136,11 @@ impl Liar {
                     busy.lapses_in = busy.lapses_in.map(|left| left + ttl);
                 }
             }
+            Some(Lie::WaitersLiveTooLong) => {
+                if let Attempt::Busy(busy) = answer {
+                    busy.ttl = busy.ttl.map(|lives| lives + ttl);
+                }
+            }
             _ => {}
         }
     }
