@@ -12,8 +12,15 @@ pub(crate) fn test(root: &Path) -> Outcome {
     Call::new("cargo test --workspace --all-features").step("test", root)
 }
 
-/// Everything a change must pass, the quick answers first and [`test()`] last.
+/// Everything a change must pass: what [`check()`] asks, then the two commands of the README.
 pub(crate) fn all(root: &Path) -> Outcome {
+    check(root)?;
+    Call::new("cargo run --release -- run hello -- echo hi").step("main job", root)?;
+    test(root)
+}
+
+/// What can be asked without running a test, the quick answers first.
+pub(crate) fn check(root: &Path) -> Outcome {
     Call::new("cargo fmt --all --check").step("format", root)?;
     step("tidy", "cargo xtask tidy", || tidy::run(root))?;
     step("tables", "cargo xtask docs --check", || docs::check(root))?;
@@ -23,8 +30,7 @@ pub(crate) fn all(root: &Path) -> Outcome {
     Call::new("cargo doc --no-deps --workspace --all-features")
         .env("RUSTDOCFLAGS", "-D warnings")
         .step("documentation", root)?;
-    dependencies(root)?;
-    test(root)
+    dependencies(root)
 }
 
 /// Asks cargo-deny about licences, sources and, where there is a database to ask, known faults.

@@ -16,7 +16,8 @@ use std::{
 
 const USAGE: &str = "usage: cargo xtask <chore>
   test            get what the tests need, then run all of them
-  ci              everything a change must pass: format, lints, tidy, docs, dependencies, then `test`
+  check           what needs no test: format, lints, tidy, docs, dependencies
+  ci              everything a change must pass: `check`, the README's main job, then `test`
   tidy            check the architecture's invariants
   docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date";
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let root = root();
     let outcome = match args[..] {
         ["test"] => ci::test(&root),
+        ["check"] => ci::check(&root),
         ["ci"] => ci::all(&root),
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc};
 
 use crate::Key;
 
@@ -193,6 +193,13 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Unavailable)
+    }
+}
+
+impl From<Infallible> for Error {
+    /// So that what is a [`Key`] already can be given wherever one is parsed.
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

@@ -46,6 +46,21 @@ async fn options_reach_the_claims() {
     assert_eq!(line[0].note.who(), "ana");
 }
 
+#[tokio::test]
+async fn keys_come_in_every_form() {
+    let client = connect("memory:forms").await.unwrap();
+    let key = tenure::Key::new("k").unwrap();
+    let text = String::from("k");
+    let locks = [
+        client.mutex("k"),
+        client.mutex(&text),
+        client.mutex(text.clone()),
+        client.mutex(&key),
+        client.mutex(key.clone()),
+    ];
+    assert!(locks.iter().all(|lock| *lock.as_ref().unwrap().key() == key));
+}
+
 #[test]
 fn without_a_runtime_the_error_says_what_to_use() {
     let engine = tenure_local::Memory::named("no-runtime");

@@ -1,0 +1,310 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tenure::{Fence, Key, parse_duration};
+
+/// Hold a lock while a command runs, on one machine or many.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, max_term_width = 100, after_help = ROOT_EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) on: On,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Where the lock is.
+#[derive(Args, Debug)]
+pub(crate) struct On {
+    /// The engine, as a URL: `file:` (this machine, the default), `file:/path`, `memory:`, ...
+    ///
+    /// Without this flag, the variable TENURE_URL is used. A password in a flag shows in the list of processes:
+    /// use the variable or --on-file for one.
+    #[arg(long, value_name = "URL", global = true, conflicts_with = "on_file", help_heading = "Engine")]
+    pub(crate) on: Option<String>,
+    /// A file with the engine's URL on its first line
+    #[arg(long, value_name = "PATH", global = true, help_heading = "Engine")]
+    pub(crate) on_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a command while holding a lock
+    #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_LONG)]
+    Run(Box<RunArgs>),
+    /// List locks: key, holder, held for, lease left, waiters, fence
+    Ls(LsArgs),
+    /// Show who holds a key, who waits for it, and what its engine promises
+    Inspect(InspectArgs),
+    /// Take a lock away from its holder
+    ///
+    /// The holder is told at its next renewal and stops its job; the key is free when it has, or when its lease
+    /// ends. Names the fence you looked at (`tenure inspect KEY`) and refuses if it has moved on since.
+    Break(BreakArgs),
+    /// Wait until nobody holds a key, without taking it
+    Wait(WaitArgs),
+    /// Check an engine: reach, round trip, promises, and settings that make locks unsafe
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, of `tenure` or of one of its verbs, for `man -l -`
+    Man {
+        /// The verb, such as `run`
+        verb: Option<String>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// Do not wait: if somebody holds the key, exit 75
+    #[arg(short = 'n', long, conflicts_with_all = ["wait", "if_busy"])]
+    pub(crate) nonblock: bool,
+    /// Wait at most this long (5, 0.5, 90s, 2m), then exit 75
+    #[arg(short, long, value_name = "DUR", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// What to do if somebody holds the key: wait, fail (exit 75) or skip (exit 0, quietly)
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) if_busy: Option<IfBusy>,
+    /// Exit with this code instead of 75 if the key is busy
+    #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE")]
+    pub(crate) conflict_exit_code: Option<u8>,
+    /// Share the key with others who share it
+    #[arg(short, long, conflicts_with = "slots")]
+    pub(crate) shared: bool,
+    /// Let this many hold the key at once; all must name the same number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slots: Option<u32>,
+    /// How long the lock outlives this host if it dies [default: 15s, or what the URL says]
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+    /// How long the job has between SIGTERM and SIGKILL
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = duration)]
+    pub(crate) grace: Duration,
+    /// Keep the lock at least this long, so that a fast job does not run again on a host with another clock
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) hold_for: Option<Duration>,
+    /// Stop the job after this long and exit 124
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) max_run: Option<Duration>,
+    /// Run these words with /bin/sh; what follows KEY are its $0, $1, ...
+    #[arg(short = 'c', long = "shell", value_name = "WORDS")]
+    pub(crate) shell: Option<OsString>,
+    /// What the lock is held for, shown to those who wait [default: the command's name]
+    #[arg(long, value_name = "TXT")]
+    pub(crate) note: Option<String>,
+    /// Write one JSON object to stderr at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the timetable and what the engine promises; run nothing
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Say only what went wrong
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say what happens
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// The lock's name
+    #[arg(value_parser = key)]
+    pub(crate) key: Key,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", trailing_var_arg = true, required_unless_present_any = ["shell", "explain"])]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IfBusy {
+    Wait,
+    Fail,
+    Skip,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LsArgs {
+    /// Only keys that start so
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// One JSON object per holder and line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InspectArgs {
+    /// The lock's name
+    #[arg(value_parser = key)]
+    pub(crate) key: Key,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BreakArgs {
+    /// The lock's name
+    #[arg(value_parser = key)]
+    pub(crate) key: Key,
+    /// The fence of the hold to break, as `tenure inspect` shows it
+    #[arg(long, value_name = "N", value_parser = fence)]
+    pub(crate) if_fence: Fence,
+    /// Free the key at once, though the holder may not know yet: until it does, only fences protect
+    #[arg(long)]
+    pub(crate) now: bool,
+    /// Do not ask; needed where there is no terminal to ask on
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WaitArgs {
+    /// The lock's name
+    #[arg(value_parser = key)]
+    pub(crate) key: Key,
+    /// Wait at most this long, then exit 75
+    #[arg(short, long, value_name = "DUR", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say only what went wrong
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// The engine [default: as for the other verbs]
+    pub(crate) url: Option<String>,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|err| err.message().to_owned())
+}
+
+fn key(text: &str) -> Result<Key, String> {
+    Key::new(text).map_err(|err| err.message().to_owned())
+}
+
+fn fence(text: &str) -> Result<Fence, String> {
+    text.parse().map_err(|_| "a fence is a whole number, as `tenure inspect` shows it".to_owned())
+}
+
+const ROOT_EXAMPLES: &str = "\
+Examples:
+  tenure run backup -- ./backup.sh        wait for the lock, run, release
+  tenure run -n nightly -- ./report       do not wait; exit 75 if another host runs it
+  tenure ls                               who holds what
+  tenure run --help                       exit codes and environment";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  tenure run backup -- ./backup.sh
+  tenure run --if-busy skip --hold-for 30s nightly -- ./report     cron, on many hosts
+  tenure run -w 10m --note 'release v41' deploy -- ./deploy v41    one deployment at a time
+  tenure run --slots 3 encode -c 'ffmpeg -i in.mov out.mp4 && rm in.mov'
+  tenure run --explain deploy                                      what would happen when
+
+`tenure run --help` lists exit codes and environment.";
+
+/// Shown by `tenure run --help` and in the manual.
+pub(crate) const RUN_LONG: &str = "\
+Examples:
+  tenure run backup -- ./backup.sh
+  tenure run --if-busy skip --hold-for 30s nightly -- ./report     cron, on many hosts
+  tenure run -w 10m --note 'release v41' deploy -- ./deploy v41    one deployment at a time
+  tenure run --slots 3 encode -c 'ffmpeg -i in.mov out.mp4 && rm in.mov'
+  tenure run --explain deploy                                      what would happen when
+
+The promise:
+  The job is stopped before anybody else can own the key. If the lock cannot be renewed, SIGTERM goes to
+  the job's process group at ttl - margin - grace after the last good renewal, and SIGKILL at ttl - margin.
+  The key is released when the whole group has ended. A process that leaves the group (a daemon) is on its
+  own. If tenure itself is killed, the group is killed with it.
+
+Signals:
+  INT, TERM and HUP go to the job; what is left after the grace gets SIGKILL, and a second INT kills at
+  once. QUIT, USR1, USR2 and WINCH are passed on. After Ctrl-Z and `fg` the job goes on only if the lock
+  is still held.
+
+Exit codes:
+  the job's own   it ran under the lock to its end
+  its signal      a signal ended it (a shell shows 128 + n)
+  64   usage                            75   busy, or waited too long (-E; 0 with --if-busy skip)
+  69   engine unreachable               76   the lock was lost; the job was stopped
+  70   internal error                   77   credentials refused
+  78   bad URL or configuration         124  --max-run exceeded
+  126  command cannot be executed       127  command not found
+
+Environment of the job:
+  TENURE_KEY      the key
+  TENURE_FENCE    a number larger than that of every earlier holder: show it to what the lock protects
+  TENURE_ENGINE   the engine's URL without its password
+  TENURE_URL      is not passed on: it may hold a password";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn run(words: &[&str]) -> Result<RunArgs, clap::Error> {
+        let words = ["tenure", "run"].iter().chain(words);
+        match Cli::try_parse_from(words)?.verb {
+            Verb::Run(args) => Ok(*args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_keeps_its_own_flags() {
+        for words in [
+            &["-n", "k", "--", "ls", "-n", "--help"][..],
+            &["-n", "k", "ls", "-n", "--help"],
+            &["k", "-n", "ls", "-n", "--help"],
+        ] {
+            let args = run(words).unwrap();
+            assert!(args.nonblock, "{words:?}");
+            assert_eq!(args.command, ["ls", "-n", "--help"], "{words:?}");
+        }
+        assert_eq!(run(&["k", "--", "-x"]).unwrap().command, ["-x"]);
+        assert_eq!(run(&["k", "-c", "a | b"]).unwrap().shell.unwrap(), "a | b");
+        assert_eq!(run(&["-c", "a | b", "k", "zero", "-x"]).unwrap().command, ["zero", "-x"]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in [
+            &[][..],
+            &["k"],
+            &["", "true"],
+            &["-n", "-w", "5", "k", "true"],
+            &["-s", "--slots", "2", "k", "true"],
+            &["--slots", "0", "k", "true"],
+            &["-w", "soon", "k", "true"],
+            &["-E", "256", "k", "true"],
+            &["--if-busy", "cry", "k", "true"],
+            &["--bogus", "k", "true"],
+            &["-q", "-v", "k", "true"],
+        ] {
+            let err = run(words).unwrap_err();
+            assert!(err.use_stderr(), "{words:?}: {err}");
+        }
+        assert!(run(&["--explain", "k"]).is_ok(), "nothing is run, so nothing is needed to run");
+    }
+}
