@@ -31,19 +31,20 @@ const COMMON: [&str; 2] = ["ttl", "who"];
 pub async fn connect(url: &str) -> Result<Client> {
     let mut url: EngineUrl = url.parse()?;
     let mut settings = Settings::default();
-    if let Some(ttl) = url.option("ttl") {
+    let [ttl, who] = COMMON.map(|name| url.option(name));
+    if let Some(ttl) = ttl {
         settings.ttl = parse_duration(&ttl)?;
     }
-    if let Some(who) = url.option("who") {
+    if let Some(who) = who {
         settings.who = who;
     }
     settings.check()?;
-    let engine = open(url).await.map_err(|err| err.in_op(Op::Connect))?;
+    let engine = open(&mut url).await.map_err(|err| err.in_op(Op::Connect))?;
     Client::new(engine, settings)
 }
 
 /// One arm per engine.
-async fn open(mut url: EngineUrl) -> Result<Arc<dyn Engine>> {
+async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
     match url.scheme() {
         #[cfg(feature = "local")]
         "memory" => {
@@ -56,7 +57,7 @@ async fn open(mut url: EngineUrl) -> Result<Arc<dyn Engine>> {
         #[cfg(all(feature = "local", target_os = "linux"))]
         "file" => {
             use tenure_local::file::{FileEngine, FileOptions, OPTIONS};
-            let options = FileOptions::from_url(&mut url)?;
+            let options = FileOptions::from_url(url)?;
             url.no_more_options(&valid(OPTIONS))?;
             Ok(FileEngine::open(options).await?)
         }
@@ -68,6 +69,8 @@ async fn open(mut url: EngineUrl) -> Result<Arc<dyn Engine>> {
     }
 }
 
+/// An engine's own options and those that every engine has, for the message about another.
+#[cfg(feature = "local")]
 fn valid(own: &[&'static str]) -> Vec<&'static str> {
     own.iter().copied().chain(COMMON).collect()
 }
@@ -78,4 +81,18 @@ fn feature_off(scheme: &str, feature: &str) -> Error {
         Op::Connect,
         format!("`{scheme}:` is not compiled in; add the feature `{feature}` to the dependency on tenure"),
     )
+}
+
+#[cfg(all(test, not(feature = "local")))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_scheme_whose_feature_is_off_says_which() {
+        for url in ["memory:", "file:"] {
+            let err = connect(url).await.unwrap_err();
+            assert_eq!(err.kind(), tenure_core::ErrorKind::Unsupported);
+            assert!(err.to_string().contains("feature `local`"), "{err}");
+        }
+    }
 }
