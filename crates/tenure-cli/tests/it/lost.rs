@@ -81,3 +81,10 @@ fn a_failed_job_of_a_broken_lock_is_a_loss_too() {
     bed.break_it("k");
     job.end().exits(76);
 }
+
+#[test]
+fn a_lock_that_vanishes_from_the_engine_is_never_a_success() {
+    let bed = Bed::new();
+    let script = format!("rm -r {}", bed.path("locks").display());
+    bed.run(&["run", "k", "--", "sh", "-c", &script]).exits(76).complains(&["tenure: "]);
+}

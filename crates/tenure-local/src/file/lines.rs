@@ -66,10 +66,9 @@ impl Lines {
                     return Err(trouble(op, format!("cannot lock {}", self.shown(key)), err).not_applied());
                 }
             };
-            // Somebody may have removed the file by hand. It is asked for where numbers are drawn, lest this
-            // process go on in a line that no other finds.
-            let removed =
-                missing == Missing::Create && locked.file.metadata().is_ok_and(|meta| meta.nlink() == 0);
+            // Somebody may have removed the file by hand. This process must not go on in a line that no other
+            // finds: neither draw a number there nor call a release there a success.
+            let removed = locked.file.metadata().is_ok_and(|meta| meta.nlink() == 0);
             let Locked { file, data } = &mut locked;
             match if removed { Ok(Head::Retired) } else { data.read(file, key) } {
                 Ok(Head::Live) => return Ok(Some(locked)),

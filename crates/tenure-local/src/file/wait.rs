@@ -122,11 +122,12 @@ fn spin(file: &File) -> io::Result<bool> {
 
 /// Says who keeps the file's lock and what to do about it, as far as the kernel tells.
 pub(super) fn blame(file: &File) -> String {
-    let keeper = file
-        .metadata()
-        .ok()
-        .zip(std::fs::read_to_string("/proc/locks").ok())
-        .and_then(|(file, locks)| keeper(&locks, file.dev(), file.ino()));
+    // The kernel hands the list out in pieces and leaves some out when locks come and go in between, so it is read a
+    // few times before nobody is blamed.
+    let keeper = file.metadata().ok().and_then(|file| {
+        let look = |_| keeper(&std::fs::read_to_string("/proc/locks").ok()?, file.dev(), file.ino());
+        (0..8).find_map(look)
+    });
     match keeper {
         Some(pid) if is_stopped(pid) => {
             format!("pid {pid} keeps it locked and is stopped; `kill -CONT {pid}` or `kill -KILL {pid}`")
