@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::{
+    FutureExt,
+    stream::{FuturesUnordered, StreamExt},
+};
 use slab::Slab;
 use tenure_core::{ClaimId, Clock, Engine, Held, Moment, Renewal, Seq};
 use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
@@ -141,7 +144,8 @@ impl Watchdog {
                 Look::Nap(until) => {
                     tokio::select! {
                         () = self.nap(until.map(|until| until.since(now))) => {}
-                        Some(()) = under_way.next() => {}
+                        // A look goes over all holds: one for all the answers that are there, not one for each.
+                        Some(()) = under_way.next() => while under_way.next().now_or_never().flatten().is_some() {},
                     }
                 }
             }
