@@ -100,7 +100,9 @@ mod tests {
         let trials = trials(vec![missing]);
         assert_eq!(trials.len(), 1);
         assert_eq!(trials[0].name(), "redis::server::is_installed");
-        let conclusion = libtest_mimic::run(&libtest_mimic::Arguments::from_iter(["", "--quiet"]), trials);
+        // What it prints is not for the log of this test, where it would look like a failure.
+        let silent = libtest_mimic::Arguments::from_iter(["", "--quiet", "--logfile", "/dev/null"]);
+        let conclusion = libtest_mimic::run(&silent, trials);
         let in_ci = u64::from(std::env::var_os("CI").is_some());
         assert_eq!((conclusion.num_failed, conclusion.num_ignored), (in_ci, 1 - in_ci));
         assert_eq!(conclusion.num_passed, 0);

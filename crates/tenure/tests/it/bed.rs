@@ -47,6 +47,15 @@ impl Bed {
         (Client::new(engine, self.settings()).unwrap(), faults)
     }
 
+    /// The same, by a clock that can jump.
+    pub(crate) fn jumpy(&self) -> (Client, Faults, Arc<Jumpy>) {
+        let clock = Jumpy::over(self.clock.clone());
+        let mut settings = self.settings();
+        settings.clock = clock.clone();
+        let (engine, faults) = Faulty::over(self.memory.another());
+        (Client::new(engine, settings).unwrap(), faults, clock)
+    }
+
     pub(crate) async fn line(&self, key: &str) -> Vec<Place> {
         self.memory.line(&Filter::Key(Key::new(key).unwrap())).await.unwrap()
     }
@@ -89,7 +98,7 @@ pub(crate) struct Jumpy {
 }
 
 impl Jumpy {
-    pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<Self> {
+    fn over(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { clock, ahead_millis: AtomicU64::new(0) })
     }
 

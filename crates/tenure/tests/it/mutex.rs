@@ -8,7 +8,7 @@ use tenure_local::Memory;
 use tenure_testkit::faults::{Fault, Faulty, Nth, Verb};
 use tokio::time::Instant;
 
-use crate::bed::{Bed, Jumpy, Log, millis, others_run, secs};
+use crate::bed::{Bed, Log, millis, others_run, secs};
 
 #[tokio::test(start_paused = true)]
 async fn one_holds_at_a_time_within_a_process_and_between_two() {
@@ -254,10 +254,7 @@ async fn run_drops_the_work_when_the_lock_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn work_that_ends_after_the_loss_does_not_count() {
     let bed = Bed::new();
-    let clock = Jumpy::over(bed.clock.clone());
-    let mut settings = bed.settings();
-    settings.clock = clock.clone();
-    let client = tenure::Client::new(bed.memory.another(), settings).unwrap();
+    let (client, _faults, clock) = bed.jumpy();
     // The machine sleeps in the middle of a step, so that nothing can stop the work in time.
     let work = |held: Witness| async move {
         clock.jump(secs(3600));

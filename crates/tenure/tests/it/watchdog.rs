@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use tenure::{Client, ErrorKind, Eviction, Loss, When};
-use tenure_testkit::faults::{Fault, Faulty, Nth, Verb};
+use tenure::{ErrorKind, Eviction, Loss, When};
+use tenure_testkit::faults::{Fault, Nth, Verb};
 use tokio::time::Instant;
 
-use crate::bed::{Bed, Jumpy, millis, others_run, secs};
+use crate::bed::{Bed, millis, others_run, secs};
 
 #[tokio::test(start_paused = true)]
 async fn a_held_lock_outlives_its_lease_many_times() {
@@ -116,10 +116,7 @@ async fn an_answer_slower_than_the_lease_is_worth_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_suspended_machine_loses_at_the_look_of_the_clock() {
     let bed = Bed::new();
-    let clock = Jumpy::over(bed.clock.clone());
-    let mut settings = bed.settings();
-    settings.clock = clock.clone();
-    let client = Client::new(bed.memory.another(), settings).unwrap();
+    let (client, _faults, clock) = bed.jumpy();
     let guard = client.mutex("k").unwrap().acquire().await.unwrap();
     clock.jump(secs(3600));
     // No await in between: nothing but this thread has run since.
@@ -130,10 +127,7 @@ async fn a_suspended_machine_loses_at_the_look_of_the_clock() {
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_the_loss_learns_of_a_suspend_within_a_second() {
     let bed = Bed::new();
-    let clock = Jumpy::over(bed.clock.clone());
-    let mut settings = bed.settings();
-    settings.clock = clock.clone();
-    let client = Client::new(bed.memory.another(), settings).unwrap();
+    let (client, _faults, clock) = bed.jumpy();
     let guard = client.mutex("k").unwrap().acquire().await.unwrap();
     let waiting = tokio::spawn(async move { guard.lost().await });
     others_run().await;
@@ -146,11 +140,7 @@ async fn whoever_waits_for_the_loss_learns_of_a_suspend_within_a_second() {
 #[tokio::test(start_paused = true)]
 async fn it_learns_so_even_while_a_renewal_hangs() {
     let bed = Bed::new();
-    let clock = Jumpy::over(bed.clock.clone());
-    let mut settings = bed.settings();
-    settings.clock = clock.clone();
-    let (engine, faults) = Faulty::over(bed.memory.another());
-    let client = Client::new(engine, settings).unwrap();
+    let (client, faults, clock) = bed.jumpy();
     let guard = client.mutex("k").unwrap().acquire().await.unwrap();
     let hanging = faults.hold(Verb::Renew, Nth::EVERY);
     let waiting = tokio::spawn(async move { guard.lost().await });
@@ -163,11 +153,7 @@ async fn it_learns_so_even_while_a_renewal_hangs() {
 #[tokio::test(start_paused = true)]
 async fn after_a_short_suspend_the_lease_is_renewed_within_a_second() {
     let bed = Bed::new();
-    let clock = Jumpy::over(bed.clock.clone());
-    let mut settings = bed.settings();
-    settings.clock = clock.clone();
-    let (engine, faults) = Faulty::over(bed.memory.another());
-    let client = Client::new(engine, settings).unwrap();
+    let (client, faults, clock) = bed.jumpy();
     let guard = client.mutex("k").unwrap().acquire().await.unwrap();
     others_run().await;
     clock.jump(secs(8)); // past the time to renew, before the deadline
