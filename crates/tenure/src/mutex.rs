@@ -93,7 +93,8 @@ impl Mutex {
         Ok(tenancy.map(|tenancy| Guard::new(tenancy.into())))
     }
 
-    /// Waits for the lock at most this long.
+    /// Waits for the lock at most this long, the engine's answer included: to ask once without waiting for others
+    /// there is [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     /// `Timeout` when the time is over, and as [`acquire`](Self::acquire).

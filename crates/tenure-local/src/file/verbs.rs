@@ -131,8 +131,9 @@ impl FileEngine {
     /// Frees dead places that stand between the place `at` (or the end of the line) and its hold, until it holds
     /// or somebody who lives blocks it. Returns where the place is then, and who blocks it.
     ///
-    /// Only blockers are asked whether they live, so a long line costs no more than a short one. That is enough:
-    /// whoever waits behind a dead place watches it, and frees it.
+    /// Only blockers are asked whether they live, so a long line costs no more than a short one. Whoever waits behind
+    /// a dead place watches it, and frees it; one for permits that nobody watches yet is found at the next attempt
+    /// of those behind it, a third of their ttl later at most.
     fn clear(
         &self,
         file: &File,

@@ -154,7 +154,7 @@ impl<R: Relay> Queue<R> {
             drop(state);
             match waiter.send(Ok(Baton { held: Some((relay.clone(), stint)) })) {
                 Ok(()) => return None,
-                // The waiter is gone. Its turn is burnt, since its fence may have been seen.
+                // The waiter is gone. Its turn is burnt, so that a turn is handed out once and the bound counts all.
                 Err(Ok(mut baton)) => turn = Err(baton.held.take()?.1),
                 Err(Err(_)) => return None,
             }
