@@ -1,13 +1,10 @@
 //! `tenure doctor`: is this engine reachable, how fast is it, and what may be expected of it.
 
-mod facts;
-
 use std::time::Duration;
 
-use tenure::{Client, Crash, Failover, Fences, Filter, Grade, Guarantees, Key, Order, Reach, Wake};
+use tenure::{Client, Crash, Fact, Failover, Fences, Filter, Grade, Guarantees, Key, Order, Reach, Wake};
 use tokio::time::Instant;
 
-use self::facts::Fact;
 use crate::{
     args::{DoctorArgs, On},
     engine::{self, Target},
@@ -30,7 +27,7 @@ pub(crate) fn main(on: &On, args: &DoctorArgs) -> Result<Code, Failure> {
         let client = target.connect().await?;
         let connected = began.elapsed();
         let measured = measure(&client).await?;
-        let facts = facts::of(&target, client.guarantees());
+        let facts = client.examine().await?;
         if args.json {
             let object = Object::new()
                 .text("engine", &target.to_string())
@@ -38,7 +35,7 @@ pub(crate) fn main(on: &On, args: &DoctorArgs) -> Result<Code, Failure> {
                 .number("round_trip_us", us(measured.look))
                 .maybe_number("lock_us", measured.lock.map(us))
                 .object("guarantees", promises_json(client.guarantees()))
-                .list("facts", facts.iter().map(Fact::json));
+                .list("facts", facts.iter().map(fact_json));
             out::answer(&(object.done() + "\n"));
             return Ok(exit::OK);
         }
@@ -53,12 +50,20 @@ pub(crate) fn main(on: &On, args: &DoctorArgs) -> Result<Code, Failure> {
         text.push_str(&promises(client.guarantees()));
         if !facts.is_empty() {
             text.push_str("\nWhat was found:\n");
-            text.push_str(&facts.iter().map(Fact::line).collect::<String>());
+            text.push_str(&facts.iter().map(fact_line).collect::<String>());
         }
         text.push_str(&format!("\n{}\n", verdict(client.guarantees(), &facts)));
         out::answer(&text);
         Ok(exit::OK)
     })
+}
+
+fn fact_line(fact: &Fact) -> String {
+    format!("  {} {:11} {}\n", if fact.warns { "!" } else { "-" }, fact.name, fact.text)
+}
+
+fn fact_json(fact: &Fact) -> Object {
+    Object::new().text("name", fact.name).text("text", &fact.text).flag("warning", fact.warns)
 }
 
 struct Measured {

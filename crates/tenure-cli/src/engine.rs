@@ -76,15 +76,6 @@ impl Target {
         tenure::connect(&self.secret.0).await.map_err(config)
     }
 
-    pub(crate) fn scheme(&self) -> &str {
-        self.url.scheme()
-    }
-
-    /// What stands between the hosts and the options.
-    pub(crate) fn path(&self) -> &str {
-        self.url.path()
-    }
-
     /// The lease that the URL asks for, else the usual one.
     pub(crate) fn ttl(&self) -> Result<Duration, Failure> {
         match self.url.clone().option("ttl") {

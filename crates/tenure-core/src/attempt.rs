@@ -19,6 +19,11 @@ pub struct Grant {
     pub seat: Seat,
     /// How long the place lives, counted from before the attempt left; `None` while its process does.
     pub ttl: Option<Duration>,
+    /// For how long the engine is known to have forgotten nothing; `None` if it never forgets what it acknowledged.
+    ///
+    /// A server that restarts with an empty memory grants a key that somebody still holds. A quorum does not count
+    /// such a member until every lease that it may have forgotten has ended.
+    pub remembers: Option<Duration>,
 }
 
 /// Which place of which engine's life: what a push must name to be believed.

@@ -3,7 +3,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use crate::{
-    Attempt, Claim, ClaimId, EngineId, Evicted, Eviction, Filter, Guarantees, Place, Released, Renewal,
+    Attempt, Claim, ClaimId, EngineId, Evicted, Eviction, Fact, Filter, Guarantees, Place, Released, Renewal,
     Result, Seq, Turn,
 };
 
@@ -63,6 +63,10 @@ pub trait Engine: fmt::Debug + Send + Sync + 'static {
 
     /// Breaks exactly the hold that an operator looked at.
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted>;
+
+    /// Looks at the engine itself: what an operator should know about its version and settings, and which of them
+    /// make locks weaker than they could be. Asks the engine, so it fails when that cannot be reached.
+    async fn examine(&self) -> Result<Vec<Fact>>;
 }
 
 /// A claim that holds, and the number of its place.

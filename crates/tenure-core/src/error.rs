@@ -70,6 +70,8 @@ pub enum Op {
     Downgrade,
     /// [`Engine::evict`](crate::Engine::evict)
     Evict,
+    /// [`Engine::examine`](crate::Engine::examine)
+    Examine,
     /// [`Engine::line`](crate::Engine::line)
     Line,
     /// Parse what the user gave.
@@ -260,6 +262,7 @@ impl fmt::Display for Op {
             Self::Connect => "connect",
             Self::Downgrade => "downgrade",
             Self::Evict => "evict",
+            Self::Examine => "examine",
             Self::Line => "line",
             Self::Parse => "parse",
             Self::Release => "release",

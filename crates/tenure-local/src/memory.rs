@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use tenure_core::{
     Answered, Attempt, BootClock, Claim, ClaimId, Clock, Crash, EngineId, Error, ErrorKind, Evicted,
-    Eviction, Failover, Fences, Filter, Floors, Grade, Grant, Guarantees, Held, Incarnation, Key, Mode,
+    Eviction, Fact, Failover, Fences, Filter, Floors, Grade, Grant, Guarantees, Held, Incarnation, Key, Mode,
     Modes, Op, Order, Patience, Place, Reach, Released, Renewal, Result, Seat, Seq, Turn, Wake, When,
 };
 
@@ -163,7 +163,8 @@ impl tenure_core::Engine for Memory {
         };
         let place = line.place(at);
         if line.holds(at) {
-            Ok(Attempt::Granted(Grant { seat: Store::seat(place.seq), ttl: Some(claim.ttl.get()) }))
+            let seat = Store::seat(place.seq);
+            Ok(Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: None }))
         } else {
             Ok(Attempt::Busy(line.busy(at, place.mode, Some((Store::seat(place.seq), claim.ttl)), now)))
         }
@@ -295,6 +296,10 @@ impl tenure_core::Engine for Memory {
             lines.remove(&eviction.key);
         }
         Ok(Evicted::Freed)
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        Ok(vec![Fact::warning("reach", "two processes do not see each other on this engine")])
     }
 }
 

@@ -142,7 +142,7 @@ impl Model {
         prolong(&mut line.spots[at], now, ttl);
         let seat = Seat { seq: line.spots[at].seq, incarnation: Incarnation(0) };
         if holds(&line.modes(), at) {
-            return Ok(Attempt::Granted(Grant { seat, ttl: leases.then_some(ttl) }));
+            return Ok(Attempt::Granted(Grant { seat, ttl: leases.then_some(ttl), remembers: None }));
         }
         let ahead = &line.spots[..at];
         Ok(Attempt::Busy(Busy {

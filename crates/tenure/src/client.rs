@@ -12,8 +12,8 @@ use std::{
 };
 
 use tenure_core::{
-    Claim, ClaimId, Clock, Crash, Engine, EngineId, Error, ErrorKind, Evicted, Eviction, Filter, Guarantees,
-    Key, Mode, Moment, Note, Op, Patience, Place, Result, Seq, Ttl,
+    Claim, ClaimId, Clock, Crash, Engine, EngineId, Error, ErrorKind, Evicted, Eviction, Fact, Filter,
+    Guarantees, Key, Mode, Moment, Note, Op, Patience, Place, Result, Seq, Ttl,
 };
 use tokio::runtime::Handle;
 
@@ -159,6 +159,19 @@ impl Client {
             None => Err(no_answer(Op::Evict, shared.ttl)
                 .with_key(&eviction.key)
                 .with_engine(shared.guarantees.engine)),
+        }
+    }
+
+    /// Looks at the engine itself: what an operator should know about it, and what makes its locks weaker than they
+    /// could be.
+    ///
+    /// # Errors
+    /// `Unavailable` if the engine does not answer.
+    pub async fn examine(&self) -> Result<Vec<Fact>> {
+        let shared = &self.shared;
+        match limited(shared.ttl.renew_every(), shared.engine.examine()).await {
+            Some(facts) => facts,
+            None => Err(no_answer(Op::Examine, shared.ttl).with_engine(shared.guarantees.engine)),
         }
     }
 

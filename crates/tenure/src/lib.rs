@@ -61,8 +61,8 @@ mod watchdog;
 
 pub use tenure_core::{
     Applied, BootClock, Claim, ClaimId, Clock, Crash, Engine, EngineUrl, Error, ErrorKind, Evicted, Eviction,
-    Failover, Fence, Fences, Filter, Floors, Grade, Guarantees, Key, Mode, Modes, Moment, Note, Op, Order,
-    Place, Reach, Released, Result, Seq, Standing, Ttl, Wake, When, line,
+    Fact, Failover, Fence, Fences, Filter, Floors, Grade, Guarantees, Key, Mode, Modes, Moment, Note, Op,
+    Order, Place, Reach, Released, Result, Seq, Standing, Ttl, Wake, When, line,
 };
 
 pub use self::{

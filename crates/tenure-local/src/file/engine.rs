@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use tenure_core::{
-    Answered, Attempt, Claim, ClaimId, EngineId, Error, Evicted, Eviction, Filter, Guarantees, Held, Place,
-    Released, Renewal, Result, Seq, Turn,
+    Answered, Attempt, Claim, ClaimId, EngineId, Error, Evicted, Eviction, Fact, Filter, Guarantees, Held,
+    Place, Released, Renewal, Result, Seq, Turn,
 };
 
 use super::{ENGINE, FileEngine, book::News, guarantees_on_disk, verbs::Limit};
@@ -80,5 +80,9 @@ impl tenure_core::Engine for FileEngine {
 
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
         self.evict_(eviction).await.map_err(|err| err.with_key(&eviction.key).with_engine(ENGINE))
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        Ok(self.facts())
     }
 }

@@ -16,6 +16,7 @@ mod book;
 mod control;
 mod dir;
 mod engine;
+mod facts;
 mod line;
 mod lines;
 mod presence;

@@ -61,7 +61,7 @@ async fn quiet(engine: Arc<FileEngine>) -> Arc<FileEngine> {
 
 async fn granted(engine: &FileEngine, claim: &Claim) -> Seat {
     match engine.attempt(claim).await.unwrap() {
-        Attempt::Granted(Grant { seat, ttl: None }) => seat,
+        Attempt::Granted(Grant { seat, ttl: None, remembers: None }) => seat,
         other => panic!("{other:?}"),
     }
 }

@@ -123,7 +123,7 @@ impl FileEngine {
         }
         let seat = self.seat(place.seq);
         Ok(Step::Done(match blockers {
-            None => Attempt::Granted(Grant { seat, ttl: None }),
+            None => Attempt::Granted(Grant { seat, ttl: None, remembers: None }),
             Some(_) => Attempt::Busy(busy(line, at, mode, Some(seat))),
         }))
     }

@@ -2,8 +2,8 @@ use std::{future::pending, sync::Arc};
 
 use async_trait::async_trait;
 use tenure_core::{
-    Answered, Attempt, Claim, ClaimId, Engine, EngineId, Error, Evicted, Eviction, Filter, Guarantees, Held,
-    Op, Place, Released, Renewal, Result, Seq, Turn,
+    Answered, Attempt, Claim, ClaimId, Engine, EngineId, Error, Evicted, Eviction, Fact, Filter, Guarantees,
+    Held, Op, Place, Released, Renewal, Result, Seq, Turn,
 };
 
 use super::{Fault, Faults, Verb};
@@ -101,5 +101,9 @@ impl Engine for Faulty {
 
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
         self.disturb(Verb::Evict, Op::Evict, || self.inner.evict(eviction)).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        self.disturb(Verb::Examine, Op::Examine, || self.inner.examine()).await
     }
 }

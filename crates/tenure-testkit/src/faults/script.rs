@@ -26,6 +26,8 @@ pub enum Verb {
     Line,
     /// `evict`
     Evict,
+    /// `examine`
+    Examine,
 }
 
 /// Which calls of a verb, counted from 1.

@@ -2,8 +2,8 @@ use std::{future::pending, sync::Arc};
 
 use async_trait::async_trait;
 use tenure_core::{
-    Answered, Attempt, Claim, ClaimId, Engine, EngineId, Evicted, Eviction, Filter, Guarantees, Held, Place,
-    Released, Renewal, Result, Seq, Turn,
+    Answered, Attempt, Claim, ClaimId, Engine, EngineId, Evicted, Eviction, Fact, Filter, Guarantees, Held,
+    Place, Released, Renewal, Result, Seq, Turn,
 };
 
 /// An engine whose pushes never arrive: neither a turn nor a loss is ever told.
@@ -59,5 +59,9 @@ impl Engine for Silent {
 
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
         self.0.evict(eviction).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        self.0.examine().await
     }
 }

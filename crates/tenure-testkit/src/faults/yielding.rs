@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tenure_core::{
-    Answered, Attempt, Claim, ClaimId, Engine, EngineId, Evicted, Eviction, Filter, Guarantees, Held, Place,
-    Released, Renewal, Result, Seq, Turn,
+    Answered, Attempt, Claim, ClaimId, Engine, EngineId, Evicted, Eviction, Fact, Filter, Guarantees, Held,
+    Place, Released, Renewal, Result, Seq, Turn,
 };
 use tokio::task::yield_now;
 
@@ -68,5 +68,9 @@ impl Engine for Yielding {
 
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
         around(self.0.evict(eviction)).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        around(self.0.examine()).await
     }
 }

@@ -11,8 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use tenure_core::{
-    Answered, Attempt, Claim, ClaimId, Clock, Crash, Engine, EngineId, Evicted, Eviction, Filter, Guarantees,
-    Held, Incarnation, Key, Mode, Moment, Place, Released, Renewal, Result, Seat, Seq, Standing, Turn, When,
+    Answered, Attempt, Claim, ClaimId, Clock, Crash, Engine, EngineId, Evicted, Eviction, Fact, Filter,
+    Guarantees, Held, Incarnation, Key, Mode, Moment, Place, Released, Renewal, Result, Seat, Seq, Standing,
+    Turn, When,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -324,5 +325,9 @@ impl Engine for Liar {
         drop(state);
         self.tell(Lie::TellsNobody);
         Ok(evicted)
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        Ok(Vec::new())
     }
 }

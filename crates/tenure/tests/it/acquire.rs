@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use tenure::{
-    Claim, ClaimId, Client, Engine, ErrorKind, Evicted, Eviction, Filter, Guarantees, Key, Mode, Note, Place,
+    Claim, ClaimId, Client, Engine, ErrorKind, Evicted, Eviction, Fact, Filter, Guarantees, Key, Mode, Note, Place,
     Released, Result, Seq, Ttl,
 };
 use tenure_core::{Answered, Attempt, EngineId, Grant, Held, Incarnation, Patience, Renewal, Seat, Turn};
@@ -326,5 +326,8 @@ impl Engine for Wayward {
     }
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
         self.inner.evict(eviction).await
+    }
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        self.inner.examine().await
     }
 }

@@ -42,7 +42,11 @@ impl Liar {
         let stopped = known.as_ref().is_some_and(|spot| spot.stopped);
         if stopped && self.lies(Lie::StoppedIsGranted) {
             let seat = known.map_or(Seq::ZERO, |spot| spot.seq);
-            return Ok(Attempt::Granted(Grant { seat: at(seat), ttl: Some(claim.ttl.get()) }));
+            return Ok(Attempt::Granted(Grant {
+                seat: at(seat),
+                ttl: Some(claim.ttl.get()),
+                remembers: None,
+            }));
         }
         let patience = if self.lies(Lie::TryLeavesAPlace) { Patience::Queue } else { claim.patience };
         let wish = Claim { patience, ..claim.clone() };
@@ -116,7 +120,7 @@ impl Liar {
             Some(Lie::NewNumberOnRepeat) if known.is_some() => {
                 line.last = line.last.next(Seq::ZERO, 0).unwrap_or(line.last);
                 line.spots[place].seq = line.last;
-                *answer = Attempt::Granted(Grant { seat: at(line.last), ttl: Some(ttl) });
+                *answer = Attempt::Granted(Grant { seat: at(line.last), ttl: Some(ttl), remembers: None });
             }
             Some(Lie::AttemptChangesMode) => line.spots[place].mode = claim.mode,
             Some(Lie::LeaseShortenedByAttempt) => line.spots[place].deadline = Some(now + ttl),
@@ -154,7 +158,7 @@ impl Liar {
         self.tell(Lie::PurgeTellsNobody);
         Ok(match answer {
             Attempt::Busy(Busy { seat: Some(seat), .. }) if free => {
-                Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()) })
+                Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: None })
             }
             answer => answer,
         })
