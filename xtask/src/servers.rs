@@ -1,4 +1,10 @@
-use std::{collections::BTreeSet, env, path::Path};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
 
 use crate::step::{Call, Outcome};
 
@@ -11,8 +17,16 @@ struct Server {
     package: &'static str,
 }
 
-/// The servers the tests need. The engines there are so far need none.
-const SERVERS: &[Server] = &[];
+/// The programs the tests need.
+const SERVERS: &[Server] = &[
+    Server { program: "redis-server", package: "redis-server" },
+    Server { program: "redis-sentinel", package: "redis-sentinel" },
+    // Makes the certificates for servers with TLS.
+    Server { program: "openssl", package: "openssl" },
+];
+
+/// What Debian's packages ask before they start their server.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Sees to it that every server the tests start is there.
 ///
@@ -22,7 +36,11 @@ pub(crate) fn ensure(root: &Path) -> Outcome {
     let is_root = || Call::new("test -w /var/lib/dpkg").succeeds(root);
     match plan(SERVERS, installed, is_root) {
         Plan::Ready => Ok(()),
-        Plan::Install(calls) => calls.iter().try_for_each(|call| call.step("servers", root)),
+        Plan::Install(calls) => {
+            let _quiet =
+                Policy::against_starting(Path::new(POLICY)).map_err(|err| format!("{POLICY}: {err}"))?;
+            calls.iter().try_for_each(|call| call.step("servers", root))
+        }
         Plan::Ask(command) => Err(format!("the tests need servers that are missing here; run: {command}")),
     }
 }
@@ -49,6 +67,39 @@ fn plan(servers: &[Server], installed: impl Fn(&str) -> bool, may_install: impl 
         Plan::Install([update, install].map(|call| call.env("DEBIAN_FRONTEND", "noninteractive")))
     } else {
         Plan::Ask(format!("sudo {update} && sudo {install}"))
+    }
+}
+
+/// Keeps packages from starting their servers while it lives: the tests start their own, with ports and data of their
+/// own, and nobody asked for another one on this machine.
+#[derive(Debug)]
+struct Policy {
+    /// Nothing where the machine has a policy already, as containers do: that one stands.
+    ours: Option<PathBuf>,
+}
+
+impl Policy {
+    /// 101 is "do not". If this process is killed before it takes the file away, the file does so itself the next time
+    /// it is asked.
+    fn against_starting(path: &Path) -> io::Result<Self> {
+        match fs::OpenOptions::new().write(true).create_new(true).mode(0o755).open(path) {
+            Ok(mut file) => {
+                let policy = Self { ours: Some(path.to_owned()) };
+                let pid = std::process::id();
+                write!(file, "#!/bin/sh\n[ -d /proc/{pid} ] && exit 101\nrm -f \"$0\"\nexit 0\n")?;
+                Ok(policy)
+            }
+            Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(Self { ours: None }),
+            Err(err) => Err(err),
+        }
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        if let Some(path) = &self.ours {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 
@@ -81,6 +132,24 @@ mod tests {
             install.to_string(),
             "DEBIAN_FRONTEND=\"noninteractive\" apt-get install --yes --no-install-recommends beehive-server"
         );
+    }
+
+    #[test]
+    fn servers_are_not_started_meanwhile_and_a_policy_of_the_machine_stands() {
+        let path = env::temp_dir().join(format!("tenure-policy-{}", std::process::id()));
+        let answer = || std::process::Command::new("sh").arg(&path).status().unwrap().code();
+        let policy = Policy::against_starting(&path).unwrap();
+        assert_eq!(answer(), Some(101));
+        drop(Policy::against_starting(&path).unwrap());
+        assert_eq!(answer(), Some(101), "the policy of another is not taken away");
+        // As if this process had been killed: no process has the number 0.
+        let left = fs::read_to_string(&path).unwrap().replace(&std::process::id().to_string(), "0");
+        fs::write(&path, left).unwrap();
+        assert_eq!(answer(), Some(0));
+        assert!(!path.exists(), "a policy that was left behind takes itself away");
+        drop(policy);
+        drop(Policy::against_starting(&path).unwrap());
+        assert!(!path.exists());
     }
 
     #[test]

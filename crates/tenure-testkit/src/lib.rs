@@ -10,6 +10,8 @@
 //!   must fail.
 //! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
 //! - [`cancel`]: dropping a future at every point where it waits.
+//! - `process`, `redis`, `proxy` (on Linux): private servers to kill, pause and restart, and the network between them
+//!   and a client, to break.
 
 pub mod cancel;
 mod clock;
@@ -21,6 +23,12 @@ pub mod helper;
 mod lab;
 pub mod liars;
 pub mod model;
+#[cfg(target_os = "linux")]
+pub mod process;
+#[cfg(target_os = "linux")]
+pub mod proxy;
+#[cfg(target_os = "linux")]
+pub mod redis;
 mod run;
 pub mod servers;
 pub mod steps;

@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 mod file;
 mod memory;
+#[cfg(target_os = "linux")]
+mod redis;
 
 use std::sync::Arc;
 
@@ -31,6 +33,10 @@ pub fn all() -> Vec<Found> {
         memory::site(),
         #[cfg(target_os = "linux")]
         file::site(),
+        #[cfg(target_os = "linux")]
+        redis::single(),
+        #[cfg(target_os = "linux")]
+        redis::cluster(),
     ]
 }
 
@@ -42,6 +48,8 @@ pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
     match url.split_once(':') {
         #[cfg(target_os = "linux")]
         Some(("file", dir)) => file::open_in(dir.into()).await,
+        #[cfg(target_os = "linux")]
+        Some((scheme, _)) if scheme.starts_with("redis") => redis::open(url).await,
         _ => Err(Error::invalid("a helper process cannot open this store")),
     }
 }

@@ -10,6 +10,7 @@
     reason = "a benchmark talks to people and stops when it cannot go on"
 )]
 
+mod common;
 #[path = "local/handoff.rs"]
 mod handoff;
 #[path = "local/held.rs"]
@@ -18,14 +19,14 @@ mod held;
 use std::{
     fs::OpenOptions,
     path::Path,
-    process::Command,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use tenure::{Client, Mutex};
 
-/// All of them, or those whose name contains an argument: `cargo bench -p tenure -- file`.
+use self::common::{PART, block, child, median, report, run_wanted, runtime};
+
 fn main() {
     if let Some(part) = std::env::var_os(PART) {
         return match part.to_str() {
@@ -34,36 +35,14 @@ fn main() {
             None => {}
         };
     }
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let all: [(&str, fn()); 6] = [
+    run_wanted(&[
         ("memory-uncontended", memory_uncontended),
         ("memory-hot-key", memory_hot_key),
         ("file-uncontended", file_uncontended),
         ("file-handoff", handoff::measure),
         ("memory-held", || held::measure("memory")),
         ("file-held", || held::measure("file")),
-    ];
-    println!("{:<70} {:>9} {:>9} {:>7}", "", "tenure", "compared", "ratio");
-    for (name, measure) in all {
-        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
-            measure();
-        }
-    }
-}
-
-/// Which part a child process of this benchmark plays.
-const PART: &str = "TENURE_BENCH_PART";
-
-/// This program again, in a part.
-fn child(part: &str) -> Command {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.env(PART, part);
-    child
-}
-
-/// A runtime as most programs have it.
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+    ]);
 }
 
 fn memory_uncontended() {
@@ -179,15 +158,6 @@ async fn file_client(dir: &Path) -> Client {
     tenure::connect(&format!("file:{}/engine", dir.display())).await.unwrap()
 }
 
-/// The time of one operation in a block of so many.
-async fn block(ops: u32, mut operation: impl AsyncFnMut()) -> Duration {
-    let began = Instant::now();
-    for _ in 0..ops {
-        operation().await;
-    }
-    began.elapsed() / ops
-}
-
 /// The time per task of so many tasks that start together.
 async fn crowd<F: Future<Output = ()> + Send + 'static>(tasks: usize, work: impl Fn() -> F) -> Duration {
     let began = Instant::now();
@@ -196,21 +166,4 @@ async fn crowd<F: Future<Output = ()> + Send + 'static>(tasks: usize, work: impl
         task.await.unwrap();
     }
     began.elapsed() / tasks as u32
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
-}
-
-fn report(what: &str, ours: Duration, compared: Duration, bound: &str) {
-    let ratio = ours.as_secs_f64() / compared.as_secs_f64();
-    println!("{what:<70} {:>9} {:>9} {ratio:>7.2}  ({bound})", short(ours), short(compared));
-}
-
-fn short(time: Duration) -> String {
-    match time.as_nanos() {
-        n if n < 10_000 => format!("{n} ns"),
-        n => format!("{:.1} µs", n as f64 / 1000.0),
-    }
 }

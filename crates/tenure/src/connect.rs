@@ -13,6 +13,9 @@ const COMMON: [&str; 2] = ["ttl", "who"];
 /// |---|---|
 /// | `memory:` or `memory:name` | this process; the same name is the same engine |
 /// | `file:` or `file:/path` | this machine; without a path `$XDG_STATE_HOME/tenure`, usually `~/.local/state/tenure` |
+/// | `redis://[user:password@]host[:6379][/db]` | one Redis server; `rediss:` with TLS, here and below |
+/// | `redis+sentinel://host1,host2,host3/name[/db]` | the master of this name, wherever it fails over to |
+/// | `redis+cluster://host1,host2,…` | a Redis Cluster |
 ///
 /// Every engine takes `?ttl=15s` (how long a lock outlives its holder) and `?who=name` (shown to people).
 ///
@@ -65,17 +68,30 @@ async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
         "file" => Err(Error::unsupported(Op::Connect, "the file engine needs Linux")),
         #[cfg(not(feature = "local"))]
         "memory" | "file" => Err(feature_off(url.scheme(), "local")),
-        other => Err(Error::invalid(format!("no engine is called `{other}:`; there are memory: and file:"))),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => {
+            use tenure_redis::{OPTIONS, RedisEngine, RedisOptions};
+            let options = RedisOptions::from_url(url)?;
+            url.no_more_options(&valid(OPTIONS))?;
+            Ok(RedisEngine::open(options).await?)
+        }
+        #[cfg(not(feature = "redis"))]
+        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => {
+            Err(feature_off(url.scheme(), "redis"))
+        }
+        other => Err(Error::invalid(format!(
+            "no engine is called `{other}:`; there are memory:, file:, redis:, redis+sentinel: and redis+cluster:"
+        ))),
     }
 }
 
 /// An engine's own options and those that every engine has, for the message about another.
-#[cfg(feature = "local")]
+#[cfg(any(feature = "local", feature = "redis"))]
 fn valid(own: &[&'static str]) -> Vec<&'static str> {
     own.iter().copied().chain(COMMON).collect()
 }
 
-#[cfg(not(feature = "local"))]
+#[cfg(not(all(feature = "local", feature = "redis")))]
 fn feature_off(scheme: &str, feature: &str) -> Error {
     Error::unsupported(
         Op::Connect,

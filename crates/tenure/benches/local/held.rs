@@ -1,11 +1,13 @@
 //! What 100,000 held locks cost: memory for each, and the watchdog's share of a core.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tenure::{Client, Guard};
 
-use crate::{file_client, runtime};
+use crate::{
+    common::{cpu_time, resident},
+    file_client, runtime,
+};
 
 const LOCKS: usize = 100_000;
 /// Two whole renewals of the default ttl.
@@ -41,15 +43,4 @@ async fn hold(engine: &str, client: &Client) {
     println!(
         "{engine}, 100,000 held locks: {each} bytes each (at most 1024), watchdog {share:.2} % of a core (under 3)"
     );
-}
-
-fn resident() -> usize {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = statm.split_whitespace().nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size()
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use tenure::{
-    Claim, ClaimId, Client, Engine, ErrorKind, Evicted, Eviction, Fact, Filter, Guarantees, Key, Mode, Note, Place,
-    Released, Result, Seq, Ttl,
+    Claim, ClaimId, Client, Engine, ErrorKind, Evicted, Eviction, Fact, Filter, Guarantees, Key, Mode, Note,
+    Place, Released, Result, Seq, Ttl,
 };
 use tenure_core::{Answered, Attempt, EngineId, Grant, Held, Incarnation, Patience, Renewal, Seat, Turn};
 use tenure_testkit::faults::{Fault, Nth, Silent, Verb};

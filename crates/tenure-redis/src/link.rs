@@ -1,0 +1,309 @@
+//! One connection to one server, for as long as both live.
+//!
+//! The driver's own reconnecting connections hide that the server behind them has become another. What a push may be
+//! believed for, and which lines must be given a new lease, depends on exactly that: so a link ends with its
+//! connection, and knows the life of the server at its other end.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
+    ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError, RedisResult, Value,
+    aio::MultiplexedConnection, io::tcp::TcpSettings,
+};
+use tenure_core::{Error, Op, Result};
+
+use crate::{
+    ENGINE,
+    address::Address,
+    facts::Found,
+    links::{Call, Replicas},
+    news::News,
+    trouble::no_connection,
+    url::{Login, RedisOptions, Tls},
+};
+
+/// How long a connection may take to make.
+const CONNECT: Duration = Duration::from_secs(2);
+/// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
+/// a dead route a new one may get through.
+const SILENCE: Duration = Duration::from_millis(500);
+/// The kernel gives up a connection whose data nobody takes for so long.
+const UNTAKEN: Duration = Duration::from_secs(5);
+
+pub(crate) struct Link {
+    pub(crate) address: Address,
+    conn: MultiplexedConnection,
+    /// The server's life: its run id, shortened.
+    pub(crate) incarnation: u64,
+    /// Whether a crash loses nothing that was acknowledged.
+    pub(crate) durable: bool,
+    /// What the server said of itself when it was connected.
+    pub(crate) found: Found,
+    ended: Arc<AtomicBool>,
+    born: Instant,
+    /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
+    /// zero if something was answered since.
+    silent_since: AtomicU64,
+    news: Arc<News>,
+}
+
+impl Link {
+    /// Connects, and finds out who is there.
+    pub(crate) async fn open(
+        address: &Address,
+        options: &RedisOptions,
+        news: &Arc<News>,
+    ) -> Result<Arc<Self>> {
+        let failed = |err| no_connection(Op::Connect, address, err);
+        let info = RedisConnectionInfo::default().set_db(options.db).set_protocol(ProtocolVersion::RESP3);
+        let client = client(address, info, &options.login, options.tls.as_ref())?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let config = {
+            let (news, ended) = (news.clone(), ended.clone());
+            let hear = move |push: PushInfo| -> Result<(), ()> {
+                match push.kind {
+                    PushKind::Message => {
+                        if let Some(Value::BulkString(message)) = push.data.last() {
+                            news.hear(message);
+                        }
+                    }
+                    PushKind::Disconnection => {
+                        ended.store(true, Ordering::Release);
+                        news.interrupted();
+                    }
+                    _ => {}
+                }
+                Ok(())
+            };
+            // The library above knows how long a verb may take.
+            AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT))
+                .set_response_timeout(None)
+                .set_push_sender(hear)
+        };
+        let mut conn = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
+        let found = Found::ask(&mut conn).await.map_err(failed)?;
+        let link = Self {
+            address: address.clone(),
+            conn,
+            incarnation: found.incarnation().ok_or_else(|| {
+                let message = format!("{address} does not say its run id, which tenure needs");
+                Error::unsupported(Op::Connect, message).with_engine(ENGINE)
+            })?,
+            durable: found.durable(),
+            found,
+            ended,
+            born: Instant::now(),
+            silent_since: AtomicU64::new(0),
+            news: news.clone(),
+        };
+        Ok(Arc::new(link))
+    }
+
+    /// Whether a request is worth sending on it.
+    pub(crate) fn works(&self) -> bool {
+        if self.ended.load(Ordering::Acquire) {
+            return false;
+        }
+        let since = self.silent_since.load(Ordering::Acquire);
+        if since > 0 && self.age().saturating_sub(since) > SILENCE.as_micros() as u64 {
+            self.end();
+            return false;
+        }
+        true
+    }
+
+    /// Gives the connection up. Whoever waits for news on it asks again.
+    pub(crate) fn end(&self) {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.news.interrupted();
+        }
+    }
+
+    /// Runs a script, loading it if the server does not know it. Says how many replicas have what it wrote, if any
+    /// are waited for. `asking` is how a cluster wants to be asked for a slot that is on its way.
+    pub(crate) async fn run(
+        &self,
+        call: &Call<'_>,
+        channels: &str,
+        asking: bool,
+        replicas: Option<Replicas>,
+    ) -> RedisResult<(Value, u32)> {
+        let by_name = self.command("EVALSHA", &call.script.sha, call, channels);
+        match self.run_once(by_name, asking, replicas).await {
+            Err(err) if err.kind() == redis::ServerErrorKind::NoScript.into() => {
+                self.run_once(self.command("EVAL", call.script.code, call, channels), asking, replicas).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn run_once(
+        &self,
+        cmd: Cmd,
+        asking: bool,
+        replicas: Option<Replicas>,
+    ) -> RedisResult<(Value, u32)> {
+        // Commands are sent in the order in which they are first polled, so each of these follows the one before.
+        let ask = async { if asking { self.send(&redis::cmd("ASKING")).await.map(drop) } else { Ok(()) } };
+        let wait = async {
+            let Some(Replicas { count, within }) = replicas else { return Ok(0) };
+            let mut wait = redis::cmd("WAIT");
+            wait.arg(count).arg(within.as_millis() as u64);
+            Ok::<_, RedisError>(u32::from_redis_value(self.send(&wait).await?)?)
+        };
+        let (ask, answer, acknowledged) = futures_util::join!(ask, self.send(&cmd), wait);
+        ask?;
+        Ok((answer?, acknowledged?))
+    }
+
+    /// The command that runs a script: every script's first arguments are this server's life and where to tell.
+    fn command(&self, verb: &str, script: &str, call: &Call<'_>, channels: &str) -> Cmd {
+        let mut cmd = redis::cmd(verb);
+        cmd.arg(script).arg(call.keys.len()).arg(call.keys).arg(self.incarnation).arg(channels);
+        for arg in call.args {
+            match arg {
+                Arg::Bytes(bytes) => cmd.arg(bytes),
+                Arg::Number(number) => cmd.arg(number),
+            };
+        }
+        cmd
+    }
+
+    /// Sends a command and waits for its answer.
+    pub(crate) async fn send(&self, cmd: &Cmd) -> RedisResult<Value> {
+        let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
+        let mut conn = self.conn.clone();
+        let answer = cmd.query_async::<Value>(&mut conn).await;
+        waiting.answered = true;
+        match &answer {
+            Err(err) if err.is_io_error() => self.end(),
+            Err(err) if matches!(crate::trouble::code(err), "READONLY" | "MASTERDOWN" | "NOAUTH") => {
+                self.end()
+            }
+            _ => self.silent_since.store(0, Ordering::Release),
+        }
+        answer
+    }
+
+    /// Asks the server about itself once more.
+    pub(crate) async fn examine(&self) -> RedisResult<Found> {
+        Found::ask(&mut self.conn.clone()).await
+    }
+
+    /// Listens to a channel on this connection.
+    pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<()> {
+        let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
+        let answer = self.conn.clone().subscribe(channel).await;
+        waiting.answered = true;
+        answer
+    }
+
+    fn age(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// An argument of a script.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arg<'a> {
+    Bytes(&'a [u8]),
+    Number(u64),
+}
+
+/// A request under way. Dropped unanswered, it starts the clock that ends a silent connection.
+struct Waiting<'a> {
+    link: &'a Link,
+    sent: u64,
+    answered: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let since = &self.link.silent_since;
+            let _ = since.compare_exchange(0, self.sent, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+}
+
+/// Everything a connection needs to know before it is made.
+pub(crate) fn client(
+    address: &Address,
+    info: RedisConnectionInfo,
+    login: &Login,
+    tls: Option<&Tls>,
+) -> Result<Client> {
+    let mut info = info.set_skip_set_lib_name();
+    if let Some(user) = &login.user {
+        info = info.set_username(user);
+    }
+    if let Some(password) = &login.password {
+        info = info.set_password(password);
+    }
+    let (host, port) = (address.host.clone(), address.port);
+    let settings = TcpSettings::default().set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(UNTAKEN);
+    let with = |addr: ConnectionAddr| -> RedisResult<ConnectionInfo> {
+        Ok(addr.into_connection_info()?.set_redis_settings(info.clone()).set_tcp_settings(settings.clone()))
+    };
+    let wrong = |err| no_connection(Op::Connect, address, err);
+    match tls {
+        None => with(ConnectionAddr::Tcp(host, port)).and_then(Client::open).map_err(wrong),
+        #[cfg(feature = "tls")]
+        Some(tls) => {
+            // The driver asks for the process's provider and has no other way to be given one.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let certificates = redis::TlsCertificates {
+                root_cert: tls.ca.as_deref().map(read).transpose()?,
+                client_tls: match &tls.client {
+                    Some((cert, key)) => {
+                        Some(redis::ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? })
+                    }
+                    None => None,
+                },
+            };
+            let info = with(ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None })
+                .map_err(wrong)?;
+            Client::build_with_tls(info, certificates).map_err(wrong)
+        }
+        #[cfg(not(feature = "tls"))]
+        Some(_) => Err(Error::unsupported(
+            Op::Connect,
+            "`rediss:` is not compiled in; add the feature `tls` to the dependency on tenure",
+        )),
+    }
+}
+
+#[cfg(feature = "tls")]
+fn read(path: impl AsRef<std::path::Path>) -> Result<Vec<u8>> {
+    let path = path.as_ref();
+    std::fs::read(path).map_err(|err| {
+        Error::invalid(format!("cannot read {}", path.display())).in_op(Op::Connect).with_source(err)
+    })
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Link({}, life {:x}{})",
+            self.address,
+            self.incarnation,
+            if self.works() { "" } else { ", ended" }
+        )
+    }
+}
+
+/// The fields of an `INFO` answer.
+pub(crate) type Info = HashMap<String, String>;

@@ -1,0 +1,23 @@
+-- Turns an exclusive hold into a shared one at the same place, and lets in those who now hold beside it.
+--
+-- KEYS[1]  the line
+-- ARGV[3]  claim id   ARGV[4]  number   ARGV[5]  ttl
+--
+-- 1 if the hold lives on, 0 if there is no such place, -1 if its mode has no weaker one.
+local id = ARGV[3]
+local line = read(KEYS[1], id)
+local place = line.places[id]
+local answer = 0
+if place and place[STATE] == STANDS and place[SEQ] == tonumber(ARGV[4]) then
+  answer = place[MODE] == 'p' and -1 or 1
+  if answer == 1 then
+    place[MODE] = 's'
+    prolong(line, id, place, tonumber(ARGV[5]))
+    if index_of(line, id) < line.holders then
+      line.mode = 's'
+      settle(line)
+    end
+  end
+end
+save(line)
+return answer

@@ -1,0 +1,26 @@
+-- Breaks exactly the hold that an operator looked at, and tells its owner.
+--
+-- KEYS[1]  the line
+-- ARGV[3]  claim id   ARGV[4]  number   ARGV[5]  1 for at once, 0 for at the end of its lease
+--
+-- 2 if the place is free, 1 if it will be, 0 if there is no such place.
+local id, at_once = ARGV[3], ARGV[5] == '1'
+local line = read(KEYS[1], id)
+local place = line.places[id]
+local answer = 0
+if place and place[STATE] <= STOPPED and place[SEQ] == tonumber(ARGV[4]) then
+  tell('L', id, place)
+  if not at_once and index_of(line, id) < line.holders then
+    place[STATE] = STOPPED
+    write(line, id, place)
+    answer = 1
+  else
+    -- A waiter believes in nothing, so there is nothing to wait for; its next attempt is refused.
+    remove(line, id, place)
+    bury(line, id, place[TTL], EVICTED)
+    settle(line)
+    answer = 2
+  end
+end
+save(line)
+return answer

@@ -1,0 +1,239 @@
+-- What every verb does with a line. This text stands in front of each verb's own.
+--
+-- ARGV[1]  the life of this server, as its client found it: its run id, shortened
+-- ARGV[2]  what the channel of a client's name starts with
+--
+-- A line is one hash, so that expiry and eviction take all of it or nothing:
+--   line    what holds for the line as a whole, in the order of pack_line
+--   <id>    a place (16 bytes), in the order of SEQ and so on; or a grave, which only refuses an id
+--   n<id>   who stands there, for people
+-- Times are microseconds of this server's clock, as all numbers below 2^53. A place is alive while now < deadline.
+-- The key outlives its last place by one lease: a replica whose clock is fast must not drop what it has not looked at.
+-- A place's ttl is the longest lease it was ever given: nobody believes in it for longer than that from now on.
+
+local SEQ, MODE, TAKE, OF, TTL, DEADLINE, TAKEN, STATE, CLIENT = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local STANDS, STOPPED, RELEASED, EVICTED = 0, 1, 2, 3 -- stopped: evicted, and free at its deadline
+local FAR, SECOND = 9007199254740991, 1000000
+
+local incarnation, channels = ARGV[1], ARGV[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local function tell(kind, id, place)
+  redis.call('PUBLISH', channels .. place[CLIENT], kind .. id .. string.format('%.0f ', place[SEQ]) .. incarnation)
+end
+
+local function place_of(line, id)
+  local place = line.places[id]
+  if not place then
+    local packed = redis.call('HGET', line.key, id)
+    place = packed and cmsgpack.unpack(packed)
+    line.places[id] = place
+  end
+  return place
+end
+
+-- How many places stand before this one.
+local function index_of(line, id)
+  local from = 1
+  while true do
+    local at = string.find(line.order, id, from, true)
+    if not at or at % 16 == 1 then
+      return at and (at - 1) / 16
+    end
+    from = at + 1
+  end
+end
+
+local function compatible(mode, of, taken, place)
+  return (mode == 's' and place[MODE] == 's')
+    or (mode == 'p' and place[MODE] == 'p' and of == place[OF] and taken + place[TAKE] <= of)
+end
+
+local function fits(line, place)
+  return line.holders == 0 or compatible(line.mode, line.of, line.taken, place)
+end
+
+-- The line rule: lets in those at the front who now hold, and tells them; all but `silent`, who learns it anyway.
+local function settle(line, silent)
+  while line.holders * 16 < #line.order do
+    local at = line.holders * 16
+    local id = string.sub(line.order, at + 1, at + 16)
+    local place = place_of(line, id)
+    if not fits(line, place) then
+      return
+    end
+    line.holders = line.holders + 1
+    line.mode, line.of, line.taken = place[MODE], place[OF], line.taken + place[TAKE]
+    line.changed = true
+    if id ~= silent then
+      tell('H', id, place)
+    end
+  end
+end
+
+local function remove(line, id, place)
+  if place[STATE] == RELEASED or place[STATE] == EVICTED then
+    line.graves = line.graves - 1
+  else
+    local index = index_of(line, id)
+    line.order = string.sub(line.order, 1, index * 16) .. string.sub(line.order, index * 16 + 17)
+    if index < line.holders then
+      line.holders = line.holders - 1
+      line.taken = line.holders > 0 and line.taken - place[TAKE] or 0
+    end
+  end
+  line.places[id], line.written[id] = nil, nil
+  line.changed = true
+  table.insert(line.gone, id)
+  table.insert(line.gone, 'n' .. id)
+end
+
+-- Takes many out of the line at once: one by one, each would copy the whole line.
+local function remove_all(line, lapsed)
+  local kept, holders = {}, line.holders
+  for index = 0, #line.order / 16 - 1 do
+    local id = string.sub(line.order, index * 16 + 1, index * 16 + 16)
+    local place = lapsed[id]
+    if not place then
+      table.insert(kept, id)
+    else
+      if index < holders then
+        line.holders, line.taken = line.holders - 1, line.taken - place[TAKE]
+      end
+      line.places[id], line.written[id] = nil, nil
+      table.insert(line.gone, id)
+      table.insert(line.gone, 'n' .. id)
+    end
+  end
+  line.taken = line.holders > 0 and line.taken or 0
+  line.order, line.changed = table.concat(kept), true
+end
+
+-- Has a place's record written at the end, and makes the key live long enough for it.
+local function write(line, id, place)
+  line.places[id], line.written[id] = place, true
+  line.calm = math.min(line.calm, place[DEADLINE])
+  line.expires = math.max(line.expires, math.ceil((place[DEADLINE] + place[TTL]) / 1000))
+end
+
+-- Gives a place a lease from now on, unless it has a longer one.
+local function prolong(line, id, place, ttl)
+  place[TTL] = math.max(place[TTL], ttl)
+  place[DEADLINE] = math.max(place[DEADLINE], now + ttl)
+  write(line, id, place)
+end
+
+-- An id that must not come back, for one lease.
+local function bury(line, id, ttl, state)
+  line.graves = line.graves + 1
+  line.changed = true
+  write(line, id, { 0, 'x', 0, 0, ttl, now + ttl, now, state, '' })
+end
+
+-- Whether a line was written by another clock: in another life of the server (a restart, a failover), or before the
+-- clock was set back.
+local function is_foreign_time(life, seen)
+  return life ~= incarnation or now + SECOND < seen
+end
+
+-- Removes what has lapsed. A line that was written by another clock gives every place a whole lease instead: a holder
+-- may believe as long, and no longer.
+local function purge(line, silent)
+  local moved = is_foreign_time(line.incarnation, line.seen)
+  if not moved and now < line.calm then
+    return
+  end
+  local all = redis.call('HGETALL', line.key)
+  line.incarnation, line.calm, line.changed = incarnation, FAR, true
+  if moved then
+    line.expires = 0
+  end
+  local lapsed = {}
+  for i = 1, #all, 2 do
+    local id = all[i]
+    if #id == 16 then
+      local place = cmsgpack.unpack(all[i + 1])
+      line.places[id] = place
+      if moved then
+        place[DEADLINE] = now + place[TTL]
+        write(line, id, place)
+      elseif place[DEADLINE] > now then
+        line.calm = math.min(line.calm, place[DEADLINE])
+      elseif place[STATE] == RELEASED or place[STATE] == EVICTED then
+        remove(line, id, place)
+      else
+        lapsed[id] = place
+      end
+    end
+  end
+  if next(lapsed) then
+    remove_all(line, lapsed)
+  end
+  settle(line, silent)
+end
+
+-- Reads a line, and one place of it in the same call.
+local function read(key, id, silent)
+  local found = redis.call('HMGET', key, 'line', id)
+  local line = { key = key, places = {}, written = {}, notes = {}, gone = {}, changed = false, there = found[1] and true }
+  if line.there then
+    local fine, head = pcall(cmsgpack.unpack, found[1])
+    if not fine or type(head) ~= 'table' or #head ~= 10 then
+      error('-FOREIGN the key is no line of tenure')
+    end
+    line.incarnation, line.calm, line.expires, line.holders, line.mode, line.of, line.taken, line.graves, line.order,
+      line.seen = unpack(head)
+    line.places[id] = found[2] and cmsgpack.unpack(found[2]) or nil
+    purge(line, silent)
+  else
+    line.incarnation, line.calm, line.expires, line.holders = incarnation, FAR, 0, 0
+    line.mode, line.of, line.taken, line.graves, line.order = '', 0, 0, 0, ''
+  end
+  return line
+end
+
+local function pack_line(line)
+  return cmsgpack.pack({
+    line.incarnation, line.calm, line.expires, line.holders, line.mode, line.of, line.taken, line.graves, line.order,
+    now,
+  })
+end
+
+-- Writes what changed. A server that is out of memory refuses a script's first write if that may take more, and lets
+-- through what follows another: so a line that is there is first shrunk or touched, and renewals and releases work.
+local function save(line)
+  local empty = line.order == '' and line.graves == 0
+  if line.there then
+    if empty then
+      redis.call('DEL', line.key)
+      return
+    end
+    for i = 1, #line.gone, 1000 do
+      redis.call('HDEL', line.key, unpack(line.gone, i, math.min(i + 999, #line.gone)))
+    end
+  end
+  local fields = {}
+  for id in pairs(line.written) do
+    table.insert(fields, id)
+    table.insert(fields, cmsgpack.pack(line.places[id]))
+    if line.notes[id] then
+      table.insert(fields, 'n' .. id)
+      table.insert(fields, line.notes[id])
+    end
+  end
+  if empty or (#fields == 0 and not line.changed) then
+    return
+  end
+  if line.there then
+    redis.call('PEXPIREAT', line.key, line.expires)
+  end
+  table.insert(fields, 'line')
+  table.insert(fields, pack_line(line))
+  for i = 1, #fields, 1000 do
+    redis.call('HSET', line.key, unpack(fields, i, math.min(i + 999, #fields)))
+  end
+  if not line.there then
+    redis.call('PEXPIREAT', line.key, line.expires)
+  end
+end

@@ -1,0 +1,111 @@
+//! From the driver's errors to ours: what to do about it, and whether it may have happened all the same.
+
+use redis::{ErrorKind as Kind, RedisError, ServerErrorKind as Server};
+use tenure_core::{Error, ErrorKind, Op};
+
+use crate::{ENGINE, address::Address};
+
+/// An answer of the server, or the lack of one, to a verb.
+pub(crate) fn verb_failed(op: Op, address: &Address, err: RedisError) -> Error {
+    let (kind, applied, message) = match err.kind() {
+        // The server says these before it has changed anything.
+        Kind::Server(Server::NoPerm) | Kind::AuthenticationFailed => (
+            ErrorKind::Denied,
+            false,
+            format!("{address} refused this user; it needs the rights listed in the docs"),
+        ),
+        Kind::Server(Server::BusyLoading) => {
+            (ErrorKind::Unavailable, false, format!("{address} is still loading its data"))
+        }
+        Kind::Server(Server::ReadOnly) => {
+            (ErrorKind::Unavailable, false, format!("{address} has become a replica"))
+        }
+        Kind::Server(Server::MasterDown) => {
+            (ErrorKind::Unavailable, false, format!("{address} has lost its master"))
+        }
+        Kind::Server(Server::TryAgain) => {
+            (ErrorKind::Unavailable, false, "the slot is being moved to another node".to_owned())
+        }
+        Kind::Server(Server::ClusterDown) => {
+            (ErrorKind::Unavailable, false, "the cluster is down".to_owned())
+        }
+        Kind::Server(Server::Moved | Server::Ask) => (
+            ErrorKind::Invalid,
+            false,
+            format!("{address} is a node of a cluster; write `redis+cluster://` instead"),
+        ),
+        Kind::Server(_) | Kind::Extension => match code(&err) {
+            "OOM" => (ErrorKind::Unavailable, false, format!("{address} is out of memory")),
+            "NOAUTH" | "WRONGPASS" => {
+                (ErrorKind::Denied, false, format!("{address} wants a user and password"))
+            }
+            "MISCONF" => (
+                ErrorKind::Unavailable,
+                false,
+                format!("{address} refuses to write because it cannot save its data"),
+            ),
+            "NOREPLICAS" => {
+                (ErrorKind::Unavailable, false, format!("{address} has too few replicas to write"))
+            }
+            "BUSY" => {
+                (ErrorKind::Unavailable, false, format!("{address} is busy with a script of somebody else"))
+            }
+            "WRONGTYPE" | "FOREIGN" => (
+                ErrorKind::Invalid,
+                // Of many renewals, some may have been made before this one.
+                op == Op::Renew,
+                format!(
+                    "a key of {address} has the name of a lock and is none of tenure's; choose another ns="
+                ),
+            ),
+            _ => (ErrorKind::Broken, true, format!("{address} gave an answer that makes no sense here")),
+        },
+        Kind::Io => (ErrorKind::Unavailable, true, format!("the connection to {address} failed")),
+        _ => (ErrorKind::Broken, true, format!("{address} gave an answer that makes no sense here")),
+    };
+    let error = Error::new(kind, op, message).with_engine(ENGINE).with_source(err);
+    if applied { error } else { error.not_applied() }
+}
+
+/// A connection that could not be made: nothing was sent on it.
+pub(crate) fn no_connection(op: Op, address: &Address, err: RedisError) -> Error {
+    let (kind, message) = match (err.kind(), code(&err)) {
+        (Kind::AuthenticationFailed, _) | (_, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
+            (ErrorKind::Denied, format!("{address} refused the user or the password in the URL"))
+        }
+        (Kind::RESP3NotSupported, _) => (
+            ErrorKind::Unsupported,
+            format!("{address} is older than Redis 6, the first that tenure works with"),
+        ),
+        (Kind::InvalidClientConfig, _) => {
+            (ErrorKind::Invalid, format!("the settings for the connection to {address} are wrong"))
+        }
+        _ if is_certificate(&err) => (
+            ErrorKind::Denied,
+            format!("{address} has no certificate that is trusted here; name its authority with `ca=`"),
+        ),
+        _ if err.is_timeout() => (ErrorKind::Unavailable, format!("{address} did not answer in time")),
+        _ => (ErrorKind::Unavailable, format!("cannot connect to {address}")),
+    };
+    Error::new(kind, op, message).with_engine(ENGINE).with_source(err).not_applied()
+}
+
+/// Whether TLS failed because of who the server is, rather than because nobody speaks TLS there.
+fn is_certificate(err: &RedisError) -> bool {
+    let text = err.to_string();
+    ["invalid peer certificate", "UnknownIssuer", "NotValidForName"].iter().any(|sign| text.contains(sign))
+}
+
+/// The first word of the server's answer. Old servers put their own before that of the command that failed.
+pub(crate) fn code(err: &RedisError) -> &str {
+    match err.code() {
+        Some("ERR") | None => {
+            let detail = err.detail().unwrap_or("");
+            ["OOM", "NOAUTH", "WRONGPASS", "NOPERM", "MISCONF", "NOREPLICAS", "READONLY", "FOREIGN"]
+                .into_iter()
+                .find(|code| detail.contains(&format!("-{code} ")))
+                .unwrap_or_else(|| err.code().unwrap_or(""))
+        }
+        Some(code) => code,
+    }
+}

@@ -1,0 +1,73 @@
+//! What locks on Redis cost, as ratios within one run: `cargo bench -p tenure --features redis --bench redis`.
+//!
+//! It starts a private `redis-server` on loopback. A bare round trip there takes 30 or 120 µs, by where the scheduler
+//! puts the two processes; so what is compared takes turns with it on the same connection, medians are taken, and the
+//! figure is the ratio.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark talks to people and stops when it cannot go on"
+)]
+
+mod common;
+#[path = "redis/handoff.rs"]
+mod handoff;
+#[path = "redis/held.rs"]
+mod held;
+#[path = "redis/hot.rs"]
+mod hot;
+
+use std::sync::Arc;
+
+use tenure::{Client, Settings};
+use tenure_redis::{RedisEngine, RedisOptions};
+use tenure_testkit::redis::Redis;
+
+use self::common::{PART, block, median, report, run_wanted, runtime};
+
+/// Where a child process finds the server.
+const URL: &str = "TENURE_BENCH_URL";
+
+fn main() {
+    if let Some(part) = std::env::var_os(PART) {
+        return match part.to_str() {
+            Some("handoff") => handoff::child(),
+            Some("held") => held::child(),
+            Some(part) => hot::child(part),
+            None => {}
+        };
+    }
+    run_wanted(&[
+        ("uncontended", uncontended),
+        ("handoff", handoff::measure),
+        ("hot-key", hot::measure),
+        ("held", held::measure),
+    ]);
+}
+
+fn server() -> Redis {
+    Redis::start(tenure_testkit::redis::RedisOptions::default()).unwrap()
+}
+
+/// A client, and the engine beneath it to compare with.
+async fn open(url: &str) -> (Client, Arc<RedisEngine>) {
+    let mut url = url.parse().unwrap();
+    let engine = RedisEngine::open(RedisOptions::from_url(&mut url).unwrap()).await.unwrap();
+    (Client::new(engine.clone(), Settings::default()).unwrap(), engine)
+}
+
+fn uncontended() {
+    const OPS: u32 = 100;
+    let server = server();
+    runtime().block_on(async {
+        let (client, engine) = open(&server.url()).await;
+        let mutex = client.mutex("k").unwrap();
+        let (mut ours, mut pings) = (Vec::new(), Vec::new());
+        for _ in 0..200 {
+            pings.push(block(OPS, async || engine.ping().await.unwrap()).await);
+            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
+        }
+        report("redis, uncontended acquire + release  /  PING", median(ours), median(pings), "at most 2.6");
+    });
+}

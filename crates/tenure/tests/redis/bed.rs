@@ -1,0 +1,178 @@
+//! What the tests stand on: clients, conditions with a limit, and work that notices a second holder.
+//!
+//! Tests run on a runtime of several threads and block their own thread while they start, kill and pause servers;
+//! waiters and watchdogs go on in the others.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tenure::{Client, ErrorKind, Fence, Filter, Guard, Key, Loss, Place, Ttl, connect};
+use tenure_testkit::redis::{Persistence, Redis, RedisOptions};
+use tokio::{task::JoinHandle, time::timeout};
+
+/// How long anything may take on a machine that is busy with other tests.
+pub(crate) const LIMIT: Duration = secs(20);
+/// How long a release in the background may take. Shorter than the leases of the tests that look at what is left
+/// behind, so that it is not the lease that cleans up.
+pub(crate) const SOON: Duration = secs(3);
+/// How much later than the clock says a task may run.
+pub(crate) const LATE: Duration = millis(700);
+
+pub(crate) const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+pub(crate) const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A server of the test's own, to be broken.
+pub(crate) fn redis(persistence: Persistence) -> Redis {
+    Redis::start(RedisOptions { persistence, ..RedisOptions::default() }).unwrap()
+}
+
+/// A client with connections of its own, as another process would have.
+pub(crate) async fn client(url: &str, ttl: Duration) -> Client {
+    let and = if url.contains('?') { '&' } else { '?' };
+    connect(&format!("{url}{and}ttl={}ms", ttl.as_millis())).await.unwrap()
+}
+
+/// Starts to wait for the lock; it is in the line or holds when this returns.
+pub(crate) async fn waits(client: &Client, key: &str) -> JoinHandle<tenure::Result<Guard>> {
+    let before = line(client, key).await.len();
+    let mutex = client.mutex(key).unwrap();
+    let waiting = tokio::spawn(async move { mutex.acquire().await });
+    grows_to(client, key, before + 1).await;
+    waiting
+}
+
+/// The lock that a waiter gets in the end.
+pub(crate) async fn gets(waiting: JoinHandle<tenure::Result<Guard>>) -> Guard {
+    within("the waiter has the lock", waiting).await.unwrap().unwrap()
+}
+
+pub(crate) async fn line(client: &Client, key: &str) -> Vec<Place> {
+    client.line(&Filter::Key(Key::new(key).unwrap())).await.unwrap()
+}
+
+pub(crate) async fn empties(client: &Client, key: &str) {
+    let nobody = async || match client.line(&Filter::Key(Key::new(key).unwrap())).await {
+        Ok(line) if line.is_empty() => Ok(()),
+        line => Err(format!("{line:?}")),
+    };
+    eventually("nobody is left in the line", SOON, nobody).await;
+}
+
+pub(crate) async fn grows_to(client: &Client, key: &str, places: usize) {
+    let so_many = async || match line(client, key).await {
+        line if line.len() == places => Ok(()),
+        line => Err(format!("{line:?}")),
+    };
+    eventually(&format!("{places} are in the line"), LIMIT, so_many).await;
+}
+
+/// Looks until it is so.
+pub(crate) async fn eventually<T>(
+    what: &str,
+    limit: Duration,
+    mut look: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
+    let began = Instant::now();
+    loop {
+        let last_chance = began.elapsed() >= limit;
+        match look().await {
+            Ok(value) => return value,
+            Err(why) if last_chance => panic!("waited {limit:?} in vain until {what}: {why}"),
+            Err(_) => tokio::time::sleep(millis(3)).await,
+        }
+    }
+}
+
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match timeout(LIMIT, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("waited {LIMIT:?} in vain until {what}"),
+    }
+}
+
+/// Waits until no more than this is left of the lease, as happens when renewals do not get through.
+pub(crate) async fn runs_down_to(guard: &Guard, left: Duration) {
+    let low = async || match guard.remaining() {
+        Some(now) if now <= left => Ok(()),
+        now => Err(format!("{now:?} are left")),
+    };
+    eventually("the lease runs down", LIMIT, low).await;
+}
+
+/// Waits until a renewal got through that was sent after this moment; the lock stays held all the time.
+pub(crate) async fn renewed_since(guard: &Guard, ttl: Duration, moment: Instant) {
+    let safe = Ttl::new(ttl).unwrap().safe();
+    let renewed = async || {
+        let left = guard.remaining().unwrap();
+        assert!(!left.is_zero(), "the lock is lost");
+        // The lease counts from when it was asked for.
+        if Instant::now() + left > moment + safe { Ok(()) } else { Err(format!("{left:?} are left")) }
+    };
+    eventually("the lease is renewed", LIMIT, renewed).await;
+}
+
+pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
+    renewed_since(guard, ttl, Instant::now()).await;
+}
+
+/// Why the lock was lost; told not later than its deadline, give or take a busy machine. Renewals must not get
+/// through any more.
+pub(crate) async fn told(guard: &Guard) -> Loss {
+    let left = guard.remaining().unwrap();
+    match timeout(left + LATE, guard.lost()).await {
+        Ok(loss) => loss,
+        Err(_) => panic!("{LATE:?} after its deadline the holder is not told; remaining: {:?}", guard.remaining()),
+    }
+}
+
+/// What the lock protects: a count that a second holder would spoil, and the fences it has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    inside: AtomicUsize,
+    count: AtomicU64,
+    fences: Mutex<Vec<Fence>>,
+}
+
+impl Ledger {
+    pub(crate) async fn enter(&self, fence: Fence) {
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
+        let count = self.count.load(Ordering::SeqCst);
+        tokio::task::yield_now().await; // a second holder would read the same here
+        self.count.store(count + 1, Ordering::SeqCst);
+        self.fences.lock().unwrap().push(fence);
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn check(&self, entries: u64) {
+        let fences = self.fences.lock().unwrap();
+        assert_eq!((self.count(), fences.len() as u64), (entries, entries));
+        assert!(fences.is_sorted_by(|a, b| a < b), "a fence was repeated or went back: {fences:?}");
+    }
+}
+
+/// Takes the lock so many times. A release may fail; it then goes on in the background.
+pub(crate) async fn contend(client: &Client, key: &str, rounds: usize, ledger: &Ledger) {
+    let mutex = client.mutex(key).unwrap();
+    for _ in 0..rounds {
+        let guard = within("the lock is free", mutex.acquire()).await.unwrap();
+        ledger.enter(guard.fence()).await;
+        match guard.release().await {
+            Ok(()) => {}
+            Err(err) => assert_eq!(err.kind(), ErrorKind::Unavailable, "{err}"),
+        }
+    }
+}

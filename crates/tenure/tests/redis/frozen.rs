@@ -1,0 +1,73 @@
+//! The server stands still for less than a lease, or for longer.
+
+use std::time::Instant;
+
+use tenure::{ErrorKind, Loss};
+use tenure_testkit::redis::{Persistence, Redis, RedisOptions};
+
+use crate::bed::{
+    client, empties, gets, grows_to, millis, redis, renewed_since, runs_down_to, secs, told, waits, within,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_asleep_for_less_than_a_lease_is_not_noticed() {
+    let args = ["--enable-debug-command", "yes"].map(str::to_owned).to_vec();
+    let redis = Redis::start(RedisOptions { args, ..RedisOptions::default() }).unwrap();
+    let (ttl, url) = (secs(3), redis.url());
+    let (here, there) = (client(&url, ttl).await, client(&url, ttl).await);
+    let held = here.mutex("k").unwrap().acquire().await.unwrap();
+    let waiting = waits(&there, "k").await;
+    // A release must wait for the server, and a renewal falls into the sleep.
+    redis.admin().unwrap().command(&["DEBUG", "SLEEP", "1"]).unwrap();
+    renewed_since(&held, ttl, Instant::now()).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    gets(waiting).await.release().await.unwrap();
+    empties(&here, "k").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_frozen_for_less_than_a_lease_is_not_noticed() {
+    let redis = redis(Persistence::None);
+    let (ttl, url) = (secs(4), redis.url());
+    let (here, there) = (client(&url, ttl).await, client(&url, ttl).await);
+    let held = here.mutex("k").unwrap().acquire().await.unwrap();
+    let waiting = waits(&there, "k").await;
+    redis.pause().unwrap();
+    // Renewals are due when two thirds are left: some have gone unanswered.
+    runs_down_to(&held, millis(1800)).await;
+    redis.resume().unwrap();
+    renewed_since(&held, ttl, Instant::now()).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    gets(waiting).await.release().await.unwrap();
+    empties(&here, "k").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_frozen_for_longer_than_a_lease_costs_the_lock_and_gives_it_to_one() {
+    let redis = redis(Persistence::None);
+    let url = redis.url();
+    // Waiters bear a server that is out of reach for as long as their lease.
+    let (here, there) = (client(&url, secs(1)).await, client(&url, secs(8)).await);
+    let held = here.mutex("k").unwrap().acquire().await.unwrap();
+    let first = waits(&there, "k").await;
+    let fair = there.mutex("k").unwrap().fair();
+    let second = tokio::spawn(async move { fair.acquire().await });
+    grows_to(&there, "k", 3).await;
+    redis.pause().unwrap();
+    assert_eq!(told(&held).await, Loss::Expired, "while the server is still frozen");
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    // Also by the server's count everything has ended, or is about to.
+    redis.resume().unwrap();
+    let first = gets(first).await;
+    assert!(!second.is_finished(), "one holder");
+    let rival = within("the server answers", here.mutex("k").unwrap().ttl(secs(8)).try_acquire()).await;
+    assert!(rival.unwrap().is_none(), "one holder");
+    let fence = first.fence();
+    first.release().await.unwrap();
+    let second = gets(second).await;
+    assert!(second.fence() > fence);
+    second.release().await.unwrap();
+    empties(&there, "k").await;
+}
