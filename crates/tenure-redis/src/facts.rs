@@ -112,6 +112,12 @@ impl Found {
     pub(crate) fn check(&self, address: &Address, options: &RedisOptions) -> Result<()> {
         let refuse =
             |kind, message| Err(Error::new(kind, Op::Connect, message).with_engine(ENGINE).not_applied());
+        if self.get("redis_mode") == "sentinel" {
+            return refuse(
+                ErrorKind::Invalid,
+                format!("{address} is a sentinel; write `redis+sentinel://{address}/name` instead"),
+            );
+        }
         let cluster = self.get("cluster_enabled") == "1";
         match (&options.topology, cluster) {
             (Topology::Cluster, false) => {
@@ -127,12 +133,6 @@ impl Found {
                 );
             }
             _ => {}
-        }
-        if self.get("redis_mode") == "sentinel" {
-            return refuse(
-                ErrorKind::Invalid,
-                format!("{address} is a sentinel; write `redis+sentinel://{address}/name` instead"),
-            );
         }
         if !self.is_master() && options.topology == Topology::Single {
             let (host, port) = (self.get("master_host"), self.get("master_port"));

@@ -63,7 +63,7 @@ impl Link {
         options: &RedisOptions,
         news: &Arc<News>,
     ) -> Result<Arc<Self>> {
-        let failed = |err| no_connection(Op::Connect, address, err);
+        let failed = |err| no_connection(Op::Connect, address, options.tls.is_some(), err);
         let info = RedisConnectionInfo::default().set_db(options.db).set_protocol(ProtocolVersion::RESP3);
         let client = client(address, info, &options.login, options.tls.as_ref())?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -141,7 +141,7 @@ impl Link {
         let by_name = self.command("EVALSHA", &call.script.sha, call, channels);
         match self.run_once(by_name, asking, replicas).await {
             Err(err) if err.kind() == redis::ServerErrorKind::NoScript.into() => {
-                self.run_once(self.command("EVAL", call.script.code, call, channels), asking, replicas).await
+                self.run_once(self.command("EVAL", &call.script.code, call, channels), asking, replicas).await
             }
             answer => answer,
         }
@@ -257,7 +257,7 @@ pub(crate) fn client(
     let with = |addr: ConnectionAddr| -> RedisResult<ConnectionInfo> {
         Ok(addr.into_connection_info()?.set_redis_settings(info.clone()).set_tcp_settings(settings.clone()))
     };
-    let wrong = |err| no_connection(Op::Connect, address, err);
+    let wrong = |err| no_connection(Op::Connect, address, tls.is_some(), err);
     match tls {
         None => with(ConnectionAddr::Tcp(host, port)).and_then(Client::open).map_err(wrong),
         #[cfg(feature = "tls")]

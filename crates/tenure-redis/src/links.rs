@@ -21,7 +21,7 @@ use crate::{
     script::Script,
     sentinel,
     slot::slot_of,
-    trouble::verb_failed,
+    trouble::{denied_in_script, verb_failed},
     url::{RedisOptions, Topology},
 };
 
@@ -35,7 +35,7 @@ pub(crate) struct Links {
     channels: String,
     /// The channel that only this client listens to.
     channel: String,
-    ports: Mutex<HashMap<(Address, Use), Arc<Port>>>,
+    ports: Mutex<HashMap<Address, Ports>>,
     pub(crate) map: Map,
     /// The connection that listens.
     ear: Mutex<Option<Arc<Link>>>,
@@ -50,6 +50,9 @@ pub(crate) enum Use {
     /// Attempts that wait for replicas: the server answers nothing else on that connection meanwhile.
     Replicated,
 }
+
+/// One for each use.
+type Ports = [Arc<Port>; 2];
 
 /// Where one connection is kept.
 #[derive(Debug, Default)]
@@ -128,7 +131,10 @@ impl Links {
                 }
                 _ => None,
             };
-            let Some((node, slot)) = next else { return Err(verb_failed(op, &link.address, err)) };
+            let Some((node, slot)) = next else {
+                let denied = denied_in_script(op, &link.address, &call.script.code, &err);
+                return Err(denied.unwrap_or_else(|| verb_failed(op, &link.address, err)));
+            };
             if err.kind() == redis::ServerErrorKind::Ask.into() {
                 asking = true;
             } else {
@@ -201,7 +207,7 @@ impl Links {
     }
 
     async fn at(&self, address: &Address, purpose: Use) -> Result<Arc<Link>> {
-        let port = lock(&self.ports).entry((address.clone(), purpose)).or_default().clone();
+        let port = self.port(address, purpose);
         if let Some(link) = port.working() {
             return Ok(link);
         }
@@ -226,6 +232,15 @@ impl Links {
                 Err(err)
             }
         }
+    }
+
+    fn port(&self, address: &Address, purpose: Use) -> Arc<Port> {
+        let mut ports = lock(&self.ports);
+        let port = match ports.get(address) {
+            Some(ports) => &ports[purpose as usize],
+            None => &ports.entry(address.clone()).or_default()[purpose as usize],
+        };
+        port.clone()
     }
 
     /// Connects to a server, or to the master that the sentinels name.

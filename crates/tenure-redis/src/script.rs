@@ -1,19 +1,20 @@
-//! One script per verb. Each is preceded by what all of them do with a line.
+//! One script per verb: what all of them know, then the verb, which says where it needs what is done with a line.
 
 use std::sync::LazyLock;
 
 /// A script and the name that the server knows it by once it has run.
 #[derive(Debug)]
 pub(crate) struct Script {
-    pub(crate) code: &'static str,
+    pub(crate) code: String,
     pub(crate) sha: String,
 }
 
 macro_rules! scripts {
     ($($name:ident = $file:literal;)+) => {$(
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            let code = concat!(include_str!("lua/line.lua"), "\n", include_str!($file));
-            Script { code, sha: redis::Script::new(code).get_hash().to_owned() }
+            let verb = include_str!($file).replace("-- [line.lua]\n", include_str!("lua/line.lua"));
+            let code = format!("{}\n{verb}", include_str!("lua/head.lua"));
+            Script { sha: redis::Script::new(&code).get_hash().to_owned(), code }
         });
     )+};
 }

@@ -33,7 +33,7 @@ pub(crate) async fn master(options: &RedisOptions, name: &str) -> Result<Address
 }
 
 async fn ask(sentinel: &Address, options: &RedisOptions, name: &str) -> Result<Option<Address>> {
-    let failed = |err| no_connection(Op::Connect, sentinel, err);
+    let failed = |err| no_connection(Op::Connect, sentinel, options.tls.is_some(), err);
     let client =
         client(sentinel, RedisConnectionInfo::default(), &options.sentinel_login, options.tls.as_ref())?;
     let config =

@@ -36,6 +36,11 @@ pub(crate) fn verb_failed(op: Op, address: &Address, err: RedisError) -> Error {
         ),
         Kind::Server(_) | Kind::Extension => match code(&err) {
             "OOM" => (ErrorKind::Unavailable, false, format!("{address} is out of memory")),
+            "NOPERM" => (
+                ErrorKind::Denied,
+                true,
+                format!("{address} refused this user; it needs the rights listed in the docs"),
+            ),
             "NOAUTH" | "WRONGPASS" => {
                 (ErrorKind::Denied, false, format!("{address} wants a user and password"))
             }
@@ -67,11 +72,35 @@ pub(crate) fn verb_failed(op: Op, address: &Address, err: RedisError) -> Error {
     if applied { error } else { error.not_applied() }
 }
 
+/// A command that a script may not run for this user. The server names its line at most, so we name the command.
+pub(crate) fn denied_in_script(op: Op, address: &Address, script: &str, err: &RedisError) -> Option<Error> {
+    let (_, why) = err.detail()?.split_once("The user executing the script ")?;
+    let line = err.detail()?.split_once("@user_script:").and_then(|(_, at)| {
+        let digits: String = at.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        script.lines().nth(digits.parse::<usize>().ok()?.checked_sub(1)?)
+    });
+    let command = line.and_then(|line| line.split_once("redis.call('")?.1.split_once('\''));
+    let command = command.map_or("one of its commands".to_owned(), |(name, _)| name.to_lowercase());
+    let why = why.split(" script: ").next().unwrap_or(why);
+    let message = format!(
+        "{address} refused this user; it needs the rights listed in the docs, for `{command}` in a script too ({why})"
+    );
+    Some(Error::new(ErrorKind::Denied, op, message).with_engine(ENGINE))
+}
+
 /// A connection that could not be made: nothing was sent on it.
-pub(crate) fn no_connection(op: Op, address: &Address, err: RedisError) -> Error {
+pub(crate) fn no_connection(op: Op, address: &Address, tls: bool, err: RedisError) -> Error {
     let (kind, message) = match (err.kind(), code(&err)) {
-        (Kind::AuthenticationFailed, _) | (_, "NOAUTH" | "WRONGPASS" | "NOPERM") => {
+        (_, "NOAUTH") => (ErrorKind::Denied, format!("{address} wants a user and password")),
+        (Kind::Server(Server::NoPerm), _) | (_, "NOPERM") => (
+            ErrorKind::Denied,
+            format!("{address} refused this user; it needs the rights listed in the docs"),
+        ),
+        (Kind::AuthenticationFailed, _) | (_, "WRONGPASS") => {
             (ErrorKind::Denied, format!("{address} refused the user or the password in the URL"))
+        }
+        _ if err.to_string().contains("DB index is out of range") => {
+            (ErrorKind::Invalid, format!("{address} has no database of the number in the URL"))
         }
         (Kind::RESP3NotSupported, _) => (
             ErrorKind::Unsupported,
@@ -84,7 +113,15 @@ pub(crate) fn no_connection(op: Op, address: &Address, err: RedisError) -> Error
             ErrorKind::Denied,
             format!("{address} has no certificate that is trusted here; name its authority with `ca=`"),
         ),
+        // A server without TLS waits for the end of what it takes for a command; one with TLS hangs up.
+        _ if err.is_timeout() && tls => (
+            ErrorKind::Unavailable,
+            format!("{address} did not answer in time; `rediss:` needs a port that speaks TLS"),
+        ),
         _ if err.is_timeout() => (ErrorKind::Unavailable, format!("{address} did not answer in time")),
+        _ if err.is_connection_dropped() && !err.is_connection_refusal() && !tls => {
+            (ErrorKind::Unavailable, format!("{address} hung up; a port that speaks TLS needs `rediss:`"))
+        }
         _ => (ErrorKind::Unavailable, format!("cannot connect to {address}")),
     };
     Error::new(kind, op, message).with_engine(ENGINE).with_source(err).not_applied()

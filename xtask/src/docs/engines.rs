@@ -1,8 +1,17 @@
 use tenure_core::{Crash, Grade, Guarantees};
+use tenure_redis::{Kind, guarantees_of};
 
 /// What every engine of this workspace promises, in the order of the table.
 pub(super) fn all() -> Vec<Guarantees> {
-    vec![tenure_local::Memory::guarantees(), tenure_local::file::guarantees_on_disk()]
+    // What Redis promises depends on how it is run, so it has a row for each.
+    let redis = |engine, kind| Guarantees { engine, ..guarantees_of(kind) };
+    vec![
+        tenure_local::Memory::guarantees(),
+        tenure_local::file::guarantees_on_disk(),
+        redis("redis, appendfsync always", Kind::Durable),
+        redis("redis", Kind::Forgetful),
+        redis("redis+sentinel, redis+cluster", Kind::FailingOver),
+    ]
 }
 
 /// One row for each engine.

@@ -17,6 +17,7 @@ mod lease;
 mod lost;
 mod print;
 mod process;
+mod redis;
 mod report;
 mod secrets;
 mod shared;

@@ -12,9 +12,48 @@
 local id, patient, floor = ARGV[3], ARGV[8] == 'q', tonumber(ARGV[9])
 local MOST, DAY = 10000, 86400000000
 
-local line = read(KEYS[1], id, id)
-local place = line.places[id]
-local _, since
+
+-- The last number drawn here, and since when nothing was forgotten.
+local function mark()
+  local last, since, life = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%d+) (%S+)$')
+  if not last then
+    return 0, now
+  elseif life ~= incarnation and ARGV[12] ~= '1' then
+    return tonumber(last), now
+  end
+  return tonumber(last), tonumber(since)
+end
+
+local function draw()
+  local last, since = mark()
+  local number = math.max(last + 1, floor, now)
+  redis.call('SET', KEYS[2], string.format('%.0f %.0f ', number, since) .. incarnation)
+  return number, since
+end
+
+if floor > now + DAY then
+  return { -4 }
+end
+local place = {
+  0, ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), now + ARGV[7], now, STANDS, ARGV[10],
+}
+local found = redis.call('HMGET', KEYS[1], 'line', id)
+local since
+
+-- Nobody is in line.
+if not found[1] then
+  place[SEQ], since = draw()
+  local expires = math.ceil((place[DEADLINE] + place[TTL]) / 1000)
+  local line = { incarnation, place[DEADLINE], expires, 1, place[MODE], place[OF], place[TAKE], 0, id, now }
+  redis.call('HSET', KEYS[1], 'line', cmsgpack.pack(line), id, cmsgpack.pack(place), 'n' .. id, ARGV[11])
+  redis.call('PEXPIREAT', KEYS[1], expires)
+  return { 1, place[SEQ], math.max(0, now - since) }
+end
+
+-- [line.lua]
+
+local line = read(KEYS[1], id, found, id)
+local mine = line.places[id]
 
 local function busy(number, ahead, wish)
   local mode, take, of = '', 0, 0
@@ -28,27 +67,14 @@ local function busy(number, ahead, wish)
   return { 0, number, ahead, mode, take, of, math.max(0, line.calm - now) }
 end
 
--- The last number drawn here, and since when nothing was forgotten.
-local function mark()
-  local last, since, life = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%d+) (%S+)$')
-  if not last then
-    return 0, now
-  elseif life ~= incarnation and ARGV[12] ~= '1' then
-    return tonumber(last), now
-  end
-  return tonumber(last), tonumber(since)
-end
-
-if place then
-  if place[STATE] ~= STANDS then
+if mine then
+  if mine[STATE] ~= STANDS then
     save(line)
-    return { place[STATE] == RELEASED and -2 or -1 }
+    return { mine[STATE] == RELEASED and -2 or -1 }
   end
+  place = mine
   prolong(line, id, place, tonumber(ARGV[7]))
 else
-  place = {
-    0, ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), now + ARGV[7], now, STANDS, ARGV[10],
-  }
   local ahead = #line.order / 16
   if not patient and not (line.holders == ahead and fits(line, place)) then
     save(line)
@@ -56,25 +82,19 @@ else
   elseif ahead >= MOST then
     save(line)
     return { -3 }
-  elseif floor > now + DAY then
-    save(line)
-    return { -4 }
   end
-  local last
-  last, since = mark()
-  place[SEQ] = math.max(last + 1, floor, now)
-  redis.call('SET', KEYS[2], string.format('%.0f %.0f ', place[SEQ], since) .. incarnation)
+  place[SEQ], since = draw()
   line.order = line.order .. id
   line.changed = true
-  write(line, id, place)
   line.notes[id] = ARGV[11]
+  write(line, id, place)
   settle(line, id)
 end
 save(line)
 local ahead = index_of(line, id)
 if ahead < line.holders then
   if not since then
-    _, since = mark()
+    since = select(2, mark())
   end
   return { 1, place[SEQ], math.max(0, now - since) }
 end

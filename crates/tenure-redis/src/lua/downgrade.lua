@@ -4,6 +4,9 @@
 -- ARGV[3]  claim id   ARGV[4]  number   ARGV[5]  ttl
 --
 -- 1 if the hold lives on, 0 if there is no such place, -1 if its mode has no weaker one.
+
+-- [line.lua]
+
 local id = ARGV[3]
 local line = read(KEYS[1], id)
 local place = line.places[id]

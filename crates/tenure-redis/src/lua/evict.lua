@@ -4,6 +4,9 @@
 -- ARGV[3]  claim id   ARGV[4]  number   ARGV[5]  1 for at once, 0 for at the end of its lease
 --
 -- 2 if the place is free, 1 if it will be, 0 if there is no such place.
+
+-- [line.lua]
+
 local id, at_once = ARGV[3], ARGV[5] == '1'
 local line = read(KEYS[1], id)
 local place = line.places[id]

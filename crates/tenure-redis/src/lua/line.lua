@@ -1,23 +1,5 @@
--- What every verb does with a line. This text stands in front of each verb's own.
---
--- ARGV[1]  the life of this server, as its client found it: its run id, shortened
--- ARGV[2]  what the channel of a client's name starts with
---
--- A line is one hash, so that expiry and eviction take all of it or nothing:
---   line    what holds for the line as a whole, in the order of pack_line
---   <id>    a place (16 bytes), in the order of SEQ and so on; or a grave, which only refuses an id
---   n<id>   who stands there, for people
--- Times are microseconds of this server's clock, as all numbers below 2^53. A place is alive while now < deadline.
--- The key outlives its last place by one lease: a replica whose clock is fast must not drop what it has not looked at.
--- A place's ttl is the longest lease it was ever given: nobody believes in it for longer than that from now on.
-
-local SEQ, MODE, TAKE, OF, TTL, DEADLINE, TAKEN, STATE, CLIENT = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local STANDS, STOPPED, RELEASED, EVICTED = 0, 1, 2, 3 -- stopped: evicted, and free at its deadline
-local FAR, SECOND = 9007199254740991, 1000000
-
-local incarnation, channels = ARGV[1], ARGV[2]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+-- What verbs do with a line. This text stands where a verb says so: building these functions takes the server longer
+-- than the common case of a lock that nobody else wants, so that case comes first.
 
 local function tell(kind, id, place)
   redis.call('PUBLISH', channels .. place[CLIENT], kind .. id .. string.format('%.0f ', place[SEQ]) .. incarnation)
@@ -131,12 +113,6 @@ local function bury(line, id, ttl, state)
   write(line, id, { 0, 'x', 0, 0, ttl, now + ttl, now, state, '' })
 end
 
--- Whether a line was written by another clock: in another life of the server (a restart, a failover), or before the
--- clock was set back.
-local function is_foreign_time(life, seen)
-  return life ~= incarnation or now + SECOND < seen
-end
-
 -- Removes what has lapsed. A line that was written by another clock gives every place a whole lease instead: a holder
 -- may believe as long, and no longer.
 local function purge(line, silent)
@@ -173,9 +149,9 @@ local function purge(line, silent)
   settle(line, silent)
 end
 
--- Reads a line, and one place of it in the same call.
-local function read(key, id, silent)
-  local found = redis.call('HMGET', key, 'line', id)
+-- Reads a line, and one place of it in the same call, unless that was done.
+local function read(key, id, found, silent)
+  found = found or redis.call('HMGET', key, 'line', id)
   local line = { key = key, places = {}, written = {}, notes = {}, gone = {}, changed = false, there = found[1] and true }
   if line.there then
     local fine, head = pcall(cmsgpack.unpack, found[1])

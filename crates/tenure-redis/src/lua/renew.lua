@@ -5,6 +5,9 @@
 -- ARGV[4], [5], [6], then the next hold's: claim id, number, ttl
 --
 -- For each hold 1 if it lives on, 0 if there is no such place.    { -4 } the floor is absurd
+
+-- [line.lua]
+
 local floor = tonumber(ARGV[3])
 local holds = floor > 0 and #KEYS - 1 or #KEYS
 local DAY = 86400000000

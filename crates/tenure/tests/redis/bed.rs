@@ -56,13 +56,16 @@ pub(crate) async fn gets(waiting: JoinHandle<tenure::Result<Guard>>) -> Guard {
     within("the waiter has the lock", waiting).await.unwrap().unwrap()
 }
 
+/// The line, as soon as the client gets an answer: it may be the one to find that its connection has ended.
 pub(crate) async fn line(client: &Client, key: &str) -> Vec<Place> {
-    client.line(&Filter::Key(Key::new(key).unwrap())).await.unwrap()
+    let filter = Filter::Key(Key::new(key).unwrap());
+    let answer = async || client.line(&filter).await.map_err(|err| err.to_string());
+    eventually("the line is shown", LIMIT, answer).await
 }
 
 pub(crate) async fn empties(client: &Client, key: &str) {
-    let nobody = async || match client.line(&Filter::Key(Key::new(key).unwrap())).await {
-        Ok(line) if line.is_empty() => Ok(()),
+    let nobody = async || match line(client, key).await {
+        line if line.is_empty() => Ok(()),
         line => Err(format!("{line:?}")),
     };
     eventually("nobody is left in the line", SOON, nobody).await;
@@ -113,10 +116,12 @@ pub(crate) async fn runs_down_to(guard: &Guard, left: Duration) {
 pub(crate) async fn renewed_since(guard: &Guard, ttl: Duration, moment: Instant) {
     let safe = Ttl::new(ttl).unwrap().safe();
     let renewed = async || {
+        // Read before what is left, so that this thread's own pauses do not look like a longer lease.
+        let now = Instant::now();
         let left = guard.remaining().unwrap();
         assert!(!left.is_zero(), "the lock is lost");
         // The lease counts from when it was asked for.
-        if Instant::now() + left > moment + safe { Ok(()) } else { Err(format!("{left:?} are left")) }
+        if now + left > moment + safe { Ok(()) } else { Err(format!("{left:?} are left")) }
     };
     eventually("the lease is renewed", LIMIT, renewed).await;
 }
@@ -131,7 +136,9 @@ pub(crate) async fn told(guard: &Guard) -> Loss {
     let left = guard.remaining().unwrap();
     match timeout(left + LATE, guard.lost()).await {
         Ok(loss) => loss,
-        Err(_) => panic!("{LATE:?} after its deadline the holder is not told; remaining: {:?}", guard.remaining()),
+        Err(_) => {
+            panic!("{LATE:?} after its deadline the holder is not told; remaining: {:?}", guard.remaining())
+        }
     }
 }
 

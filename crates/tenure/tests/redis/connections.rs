@@ -12,8 +12,8 @@ use tenure::{ErrorKind, Evicted, Eviction, Loss, When};
 use tenure_testkit::redis::{Persistence, Redis};
 
 use crate::bed::{
-    LIMIT, Ledger, client, contend, empties, eventually, gets, line, redis, renewed, renewed_since, secs, waits,
-    within,
+    LIMIT, Ledger, client, contend, empties, eventually, gets, line, redis, renewed, renewed_since, secs,
+    waits, within,
 };
 
 fn kill_all(redis: &Redis) {

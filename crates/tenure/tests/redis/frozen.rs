@@ -2,8 +2,11 @@
 
 use std::time::Instant;
 
-use tenure::{ErrorKind, Loss};
-use tenure_testkit::redis::{Persistence, Redis, RedisOptions};
+use tenure::{ErrorKind, Loss, connect};
+use tenure_testkit::{
+    proxy::{Flow, Proxy, Way},
+    redis::{Persistence, Redis, RedisOptions},
+};
 
 use crate::bed::{
     client, empties, gets, grows_to, millis, redis, renewed_since, runs_down_to, secs, told, waits, within,
@@ -70,4 +73,23 @@ async fn a_server_frozen_for_longer_than_a_lease_costs_the_lock_and_gives_it_to_
     assert!(second.fence() > fence);
     second.release().await.unwrap();
     empties(&there, "k").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_answering_does_not_keep_a_new_client_for_ever() {
+    let redis = redis(Persistence::None);
+    // Once from the start, and once after the first answer.
+    redis.pause().unwrap();
+    let err = within("the connection is given up", connect(&redis.url())).await.unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::Unavailable, "{err}");
+    redis.resume().unwrap();
+
+    let proxy = Proxy::start(redis.addr()).unwrap();
+    proxy.delay(Way::Up, millis(500)).unwrap();
+    let url = format!("redis://{}", proxy.addr());
+    let connecting = tokio::spawn(async move { connect(&url).await });
+    proxy.until("the first question is passed on", |counts| counts.up.forwarded > 0).await.unwrap();
+    proxy.flow(Way::Up, Flow::Hold).unwrap();
+    let err = within("the connection is given up", connecting).await.unwrap().unwrap_err();
+    assert_eq!(err.kind(), ErrorKind::Unavailable, "{err}");
 }

@@ -6,7 +6,8 @@ use tenure::{ErrorKind, Loss, Standing};
 use tenure_testkit::redis::Persistence;
 
 use crate::bed::{
-    Ledger, client, empties, gets, line, millis, redis, renewed_since, runs_down_to, secs, told, waits, within,
+    Ledger, client, empties, gets, line, millis, redis, renewed_since, runs_down_to, secs, told, waits,
+    within,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,7 +60,10 @@ async fn a_hold_survives_a_restart_of_a_server_that_writes_what_it_knows() {
         let restarted = Instant::now();
         renewed_since(&held, ttl, restarted).await;
         let after = line(&here, "k").await;
-        assert_eq!((after[0].id, after[0].seq, after[0].standing), (before[0].id, before[0].seq, Standing::Holds));
+        assert_eq!(
+            (after[0].id, after[0].seq, after[0].standing),
+            (before[0].id, before[0].seq, Standing::Holds)
+        );
         assert_eq!((after[1].id, after[1].seq), (before[1].id, before[1].seq), "the waiter keeps its place");
         assert!(!waiting.is_finished());
         let fence = held.fence();

@@ -67,7 +67,10 @@ async fn two_processes_hand_over_and_no_update_is_lost() {
         })
         .collect();
     assert_eq!((entries.len(), read(dir.path())), (2 * ROUNDS, 2 * ROUNDS as u64));
-    assert!(entries.is_sorted_by(|a, b| a[0] < b[0] && a[1] < b[1]), "an update was lost, or a fence went back");
+    assert!(
+        entries.is_sorted_by(|a, b| a[0] < b[0] && a[1] < b[1]),
+        "an update was lost, or a fence went back"
+    );
     let handed_over = entries.windows(2).filter(|pair| pair[0][2] != pair[1][2]).count();
     assert!(handed_over > ROUNDS, "only {handed_over} times from one to the other");
     empties(&client, "counter").await;

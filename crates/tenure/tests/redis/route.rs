@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
+use futures_util::future::join_all;
 use tenure::Loss;
 use tenure_testkit::{
     Result,
     proxy::{Flow, Proxy, Side, Way},
     redis::Redis,
 };
-use tokio::task::JoinSet;
 
 use crate::bed::{client, empties, gets, millis, renewed_since, runs_down_to, secs, told, waits, within};
 
@@ -33,14 +33,8 @@ enum Fault {
 }
 
 /// Those that last until the route is mended.
-const LASTING: [Fault; 6] = [
-    Fault::RequestsLost,
-    Fault::AnswersLost,
-    Fault::BlackHole,
-    Fault::Cut,
-    Fault::Refused,
-    Fault::HalfOpen,
-];
+const LASTING: [Fault; 6] =
+    [Fault::RequestsLost, Fault::AnswersLost, Fault::BlackHole, Fault::Cut, Fault::Refused, Fault::HalfOpen];
 /// Those that only cost the connections there are.
 const PASSING: [Fault; 2] = [Fault::Reset, Fault::Silent];
 
@@ -66,18 +60,12 @@ fn route(redis: &Redis) -> (Proxy, String) {
 }
 
 /// Runs a case for each fault at once, each with its own route and key.
-async fn each<F: Future<Output = ()> + Send + 'static>(
+async fn each<F: Future<Output = ()>>(
     faults: impl IntoIterator<Item = Fault>,
     case: impl Fn(Fault, String) -> F,
 ) {
-    let mut cases = JoinSet::new();
-    for fault in faults {
-        // A panic names its thread; the key names the fault.
-        cases.spawn(case(fault, format!("route/{fault:?}/{}", fastrand::u64(..))));
-    }
-    while let Some(case) = within("every case ends", cases.join_next()).await {
-        case.unwrap();
-    }
+    let key = |fault| format!("route/{fault:?}/{}", fastrand::u64(..));
+    join_all(faults.into_iter().map(|fault| case(fault, key(fault)))).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
