@@ -19,7 +19,7 @@ use crate::{
     news::News,
     script,
     slot::slot_of,
-    trouble::verb_failed,
+    trouble::{is_being_moved, verb_failed},
     url::{RedisOptions, Topology},
 };
 
@@ -179,7 +179,7 @@ impl RedisEngine {
             groups.entry((slot, hold.claim.floor)).or_default().push(at);
         }
         let calls = groups.iter().flat_map(|((_, floor), group)| {
-            group.chunks(RENEWALS).map(|chunk| self.renew_chunk(*floor, chunk, holds, &lines))
+            group.chunks(RENEWALS).map(|chunk| self.renew_group(*floor, chunk, holds, &lines))
         });
         let mut renewals = vec![Renewal::Lost; holds.len()];
         for answers in futures_util::future::try_join_all(calls).await? {
@@ -188,6 +188,23 @@ impl RedisEngine {
             }
         }
         Ok(renewals)
+    }
+
+    /// Renews one by one while their slot is being moved and some are here, some there.
+    async fn renew_group(
+        &self,
+        floor: Seq,
+        chunk: &[usize],
+        holds: &[Held<'_>],
+        lines: &[Vec<u8>],
+    ) -> Result<Vec<(usize, Renewal)>> {
+        match self.renew_chunk(floor, chunk, holds, lines).await {
+            Err(err) if chunk.len() > 1 && is_being_moved(&err) => {
+                let each = chunk.chunks(1).map(|one| self.renew_chunk(floor, one, holds, lines));
+                Ok(futures_util::future::try_join_all(each).await?.concat())
+            }
+            answers => answers,
+        }
     }
 
     async fn renew_chunk(
@@ -326,7 +343,13 @@ impl tenure_core::Engine for RedisEngine {
     }
 
     async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
-        self.attempt_(claim).await.map_err(|err| err.with_key(&claim.key).with_engine(ENGINE))
+        self.attempt_(claim).await.map_err(|err| {
+            if !err.may_have_applied() {
+                // Nobody need release it, so nobody else would stop listening.
+                self.news.forget(claim.id);
+            }
+            err.with_key(&claim.key).with_engine(ENGINE)
+        })
     }
 
     async fn turn(&self, claim: &Claim) -> Turn {

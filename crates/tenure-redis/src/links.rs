@@ -6,9 +6,13 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
 use redis::Value;
 use tenure_core::{Error, ErrorKind, Op, Result};
 
@@ -30,7 +34,7 @@ const MOST_REDIRECTS: usize = 5;
 
 #[derive(Debug)]
 pub(crate) struct Links {
-    pub(crate) options: RedisOptions,
+    pub(crate) options: Arc<RedisOptions>,
     news: Arc<News>,
     channels: String,
     /// The channel that only this client listens to.
@@ -58,10 +62,12 @@ type Ports = [Arc<Port>; 2];
 #[derive(Debug, Default)]
 struct Port {
     link: Mutex<Option<Arc<Link>>>,
-    /// Held while connecting; the last failure and when it was, so that many who wait for one connection learn
-    /// from one failure.
-    connecting: tokio::sync::Mutex<Option<(Instant, Error)>>,
+    /// Shared by all who wait for it. It goes on where it was when those who waited have given up: a connection may
+    /// take longer to make than a verb may last.
+    connecting: Mutex<Option<Connecting>>,
 }
+
+type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
 
 /// One run of a script.
 pub(crate) struct Call<'a> {
@@ -82,7 +88,7 @@ impl Links {
     pub(crate) fn new(options: RedisOptions, news: Arc<News>, channels: String, client: &str) -> Self {
         let channel = format!("{channels}{client}");
         Self {
-            options,
+            options: Arc::new(options),
             news,
             channels,
             channel,
@@ -199,11 +205,23 @@ impl Links {
                 Err(err) => Err(err),
             };
             match asked {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.forget_strangers();
+                    return Ok(());
+                }
                 Err(err) => last = Some(err),
             }
         }
         Err(last.unwrap_or_else(|| Error::invalid("the cluster has no node")))
+    }
+
+    /// Drops the connections to nodes that have left the cluster.
+    fn forget_strangers(&self) {
+        let owners = self.map.owners();
+        lock(&self.ports).retain(|address, ports| {
+            let used = |port: &Arc<Port>| Arc::strong_count(port) > 1 || port.working().is_some();
+            owners.contains(address) || self.options.hosts.contains(address) || ports.iter().any(used)
+        });
     }
 
     async fn at(&self, address: &Address, purpose: Use) -> Result<Arc<Link>> {
@@ -211,27 +229,23 @@ impl Links {
         if let Some(link) = port.working() {
             return Ok(link);
         }
-        let asked = Instant::now();
-        let mut failure = port.connecting.lock().await;
-        if let Some(link) = port.working() {
-            return Ok(link);
-        }
-        if let Some((when, err)) = &*failure
-            && *when >= asked
-        {
-            return Err(err.clone());
-        }
-        match self.open(address).await {
-            Ok(link) => {
+        let connecting = {
+            let mut connecting = lock(&port.connecting);
+            if let Some(link) = port.working() {
+                return Ok(link);
+            }
+            let start = || open(address.clone(), self.options.clone(), self.news.clone()).boxed().shared();
+            connecting.get_or_insert_with(start).clone()
+        };
+        let outcome = connecting.clone().await;
+        let mut current = lock(&port.connecting);
+        if current.as_ref().is_some_and(|current| current.ptr_eq(&connecting)) {
+            *current = None;
+            if let Ok(link) = &outcome {
                 *lock(&port.link) = Some(link.clone());
-                *failure = None;
-                Ok(link)
-            }
-            Err(err) => {
-                *failure = Some((Instant::now(), err.clone()));
-                Err(err)
             }
         }
+        outcome
     }
 
     fn port(&self, address: &Address, purpose: Use) -> Arc<Port> {
@@ -241,21 +255,6 @@ impl Links {
             None => &ports.entry(address.clone()).or_default()[purpose as usize],
         };
         port.clone()
-    }
-
-    /// Connects to a server, or to the master that the sentinels name.
-    async fn open(&self, address: &Address) -> Result<Arc<Link>> {
-        let address = match &self.options.topology {
-            Topology::Sentinel(name) => &sentinel::master(&self.options, name).await?,
-            Topology::Single | Topology::Cluster => address,
-        };
-        let link = Link::open(address, &self.options, &self.news).await?;
-        link.found.check(address, &self.options)?;
-        if matches!(self.options.topology, Topology::Sentinel(_)) && !link.found.is_master() {
-            let message = format!("{address} is called master by the sentinels and is none yet");
-            return Err(Error::unavailable(Op::Connect, message).with_engine(ENGINE).not_applied());
-        }
-        Ok(link)
     }
 
     /// Sees to it that this client hears what is told to it; on this connection, if on none so far.
@@ -277,6 +276,21 @@ impl Links {
     fn hears(&self) -> bool {
         lock(&self.ear).as_ref().is_some_and(|ear| ear.works())
     }
+}
+
+/// Connects to a server, or to the master that the sentinels name.
+async fn open(address: Address, options: Arc<RedisOptions>, news: Arc<News>) -> Result<Arc<Link>> {
+    let address = match &options.topology {
+        Topology::Sentinel(name) => sentinel::master(&options, name).await?,
+        Topology::Single | Topology::Cluster => address,
+    };
+    let link = Link::open(&address, &options, &news).await?;
+    link.found.check(&address, &options)?;
+    if matches!(options.topology, Topology::Sentinel(_)) && !link.found.is_master() {
+        let message = format!("{address} is called master by the sentinels and is none yet");
+        return Err(Error::unavailable(Op::Connect, message).with_engine(ENGINE).not_applied());
+    }
+    Ok(link)
 }
 
 impl Port {

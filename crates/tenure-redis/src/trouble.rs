@@ -72,6 +72,12 @@ pub(crate) fn verb_failed(op: Op, address: &Address, err: RedisError) -> Error {
     if applied { error } else { error.not_applied() }
 }
 
+/// Whether a cluster could not serve several keys at once because it is moving them to another node.
+pub(crate) fn is_being_moved(err: &Error) -> bool {
+    let source = std::error::Error::source(err).and_then(|err| err.downcast_ref::<RedisError>());
+    source.is_some_and(|err| err.kind() == Server::TryAgain.into())
+}
+
 /// A command that a script may not run for this user. The server names its line at most, so we name the command.
 pub(crate) fn denied_in_script(op: Op, address: &Address, script: &str, err: &RedisError) -> Option<Error> {
     let (_, why) = err.detail()?.split_once("The user executing the script ")?;

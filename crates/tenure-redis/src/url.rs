@@ -65,7 +65,29 @@ impl RedisOptions {
     /// # Errors
     /// `Invalid` for what is wrong, with what is right.
     pub fn from_url(url: &mut EngineUrl) -> Result<Self> {
-        let (scheme, kind) = url.scheme().split_once('+').unwrap_or((url.scheme(), ""));
+        let scheme = url.scheme().to_owned();
+        let (scheme, kind) = scheme.split_once('+').unwrap_or((&scheme, ""));
+        let options = Self::read(url, scheme, kind)?;
+        if options.hosts.len() > 1 && options.topology == Topology::Single {
+            return Err(Error::invalid(
+                "redis: is one server; several are redis+sentinel:, redis+cluster: or quorum+redis:",
+            ));
+        }
+        Ok(options)
+    }
+
+    /// Reads `quorum+redis[s]://host1,host2,host3`: the name of each member, and its options.
+    ///
+    /// # Errors
+    /// `Invalid` for what is wrong, with what is right.
+    pub fn members_from_url(url: &mut EngineUrl) -> Result<Vec<(String, Self)>> {
+        let scheme = url.scheme().to_owned();
+        let all = Self::read(url, scheme.strip_prefix("quorum+").unwrap_or(&scheme), "")?;
+        let member = |host: &Address| (host.to_string(), Self { hosts: vec![host.clone()], ..all.clone() });
+        Ok(all.hosts.iter().map(member).collect())
+    }
+
+    fn read(url: &mut EngineUrl, scheme: &str, kind: &str) -> Result<Self> {
         let tls = match scheme {
             "redis" => None,
             "rediss" => Some(Tls::default()),
@@ -96,14 +118,8 @@ impl RedisOptions {
         }
         let port = if matches!(topology, Topology::Sentinel(_)) { SENTINEL_PORT } else { PORT };
         let hosts = url.hosts().iter().map(|host| Address::parse(host, port)).collect::<Result<Vec<_>>>()?;
-        match (hosts.len(), &topology) {
-            (0, _) => return Err(Error::invalid("the URL has no host: redis://host:6379")),
-            (2.., Topology::Single) => {
-                return Err(Error::invalid(
-                    "redis: is one server; several are redis+sentinel:, redis+cluster: or quorum+redis:",
-                ));
-            }
-            _ => {}
+        if hosts.is_empty() {
+            return Err(Error::invalid("the URL has no host: redis://host:6379"));
         }
         let user = |name: Option<&str>| name.map(str::to_owned);
         let login = Login { user: user(url.user()), password: user(url.password()) };
@@ -120,14 +136,6 @@ impl RedisOptions {
             eviction: eviction(url)?,
             tls: files(url, tls)?,
         })
-    }
-
-    /// The same for another server, as a member of a quorum.
-    ///
-    /// # Errors
-    /// `Invalid` if that is no host and port.
-    pub fn at(&self, host: &str) -> Result<Self> {
-        Ok(Self { topology: Topology::Single, hosts: vec![Address::parse(host, PORT)?], ..self.clone() })
     }
 }
 
@@ -205,6 +213,13 @@ mod tests {
         assert!(sentinel.tls.is_some() && sentinel.db == 2);
         assert_eq!(read("redis+cluster://a,b,c").unwrap().topology, Topology::Cluster);
         assert!(!format!("{sentinel:?}").contains("password"));
+        let mut url = "quorum+rediss://a,b:1,[::1]?ns=shop".parse().unwrap();
+        let members = RedisOptions::members_from_url(&mut url).unwrap();
+        assert_eq!(
+            members.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["a:6379", "b:1", "[::1]:6379"]
+        );
+        assert!(members.iter().all(|(_, one)| one.hosts.len() == 1 && one.ns == "shop" && one.tls.is_some()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod file;
 mod memory;
+mod quorum;
 #[cfg(target_os = "linux")]
 mod redis;
 
@@ -31,6 +32,7 @@ pub enum Found {
 pub fn all() -> Vec<Found> {
     vec![
         memory::site(),
+        quorum::site(),
         #[cfg(target_os = "linux")]
         file::site(),
         #[cfg(target_os = "linux")]

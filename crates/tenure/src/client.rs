@@ -175,12 +175,17 @@ impl Client {
         }
     }
 
-    /// Refuses new acquisitions and waits until the releases of dropped guards have reached the engine.
+    /// Refuses new acquisitions and waits until the releases of dropped guards and cancelled waits have reached the
+    /// engine.
     ///
     /// Call it before a program ends, so that nobody waits for a lease of a guard that was just dropped. Guards
     /// that are still held stay held.
     pub async fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
+        let lanes: Vec<_> = sync::lock(&self.shared.lanes).values().filter_map(Weak::upgrade).collect();
+        for lane in lanes {
+            lane.settles().await;
+        }
         self.shared.cleaner.flush().await;
     }
 

@@ -1,11 +1,14 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tenure_core::{Engine, EngineUrl, Error, Op, Result};
 
-use crate::{Client, Settings, parse_duration};
+use crate::{Client, Settings, client::limited, parse_duration};
 
 /// Options that every engine has.
 const COMMON: [&str; 2] = ["ttl", "who"];
+
+/// How long an engine may take to open: several servers may have to be asked, one after the other.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens the engine at this URL.
 ///
@@ -16,6 +19,7 @@ const COMMON: [&str; 2] = ["ttl", "who"];
 /// | `redis://[user:password@]host[:6379][/db]` | one Redis server; `rediss:` with TLS, here and below |
 /// | `redis+sentinel://host1,host2,host3/name[/db]` | the master of this name, wherever it fails over to |
 /// | `redis+cluster://host1,host2,…` | a Redis Cluster |
+/// | `quorum+redis://host1,host2,host3` | independent Redis servers, of which more than half must agree |
 ///
 /// Every engine takes `?ttl=15s` (how long a lock outlives its holder) and `?who=name` (shown to people).
 ///
@@ -42,8 +46,10 @@ pub async fn connect(url: &str) -> Result<Client> {
         settings.who = who;
     }
     settings.check()?;
-    let engine = open(&mut url).await.map_err(|err| err.in_op(Op::Connect))?;
-    Client::new(engine, settings)
+    let engine = limited(LIMIT, std::pin::pin!(open(&mut url)))
+        .await
+        .unwrap_or_else(|| Err(Error::unavailable(Op::Connect, format!("no answer within {LIMIT:?}"))));
+    Client::new(engine.map_err(|err| err.in_op(Op::Connect))?, settings)
 }
 
 /// One arm per engine.
@@ -75,14 +81,49 @@ async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
             url.no_more_options(&valid(OPTIONS))?;
             Ok(RedisEngine::open(options).await?)
         }
+        #[cfg(feature = "redis")]
+        "quorum+redis" | "quorum+rediss" => quorum_of_redis(url).await,
+        #[cfg(not(feature = "redis"))]
+        "quorum+redis" | "quorum+rediss" => Err(feature_off(url.scheme(), "redis")),
         #[cfg(not(feature = "redis"))]
         "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => {
             Err(feature_off(url.scheme(), "redis"))
         }
         other => Err(Error::invalid(format!(
-            "no engine is called `{other}:`; there are memory:, file:, redis:, redis+sentinel: and redis+cluster:"
+            "no engine is called `{other}:`; there are memory:, file:, redis:, redis+sentinel:, redis+cluster: and quorum+redis:"
         ))),
     }
+}
+
+/// Redlock: independent servers, of which more than half must agree.
+#[cfg(feature = "redis")]
+async fn quorum_of_redis(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
+    use futures_util::FutureExt;
+    use tenure_redis::{OPTIONS, RedisEngine, RedisOptions};
+
+    use crate::{Member, Quorum, QuorumSettings};
+
+    const OWN: [&str; 3] = ["max_ttl", "max_skew", "member_limit"];
+    let mut settings = QuorumSettings::default();
+    let [max_ttl, max_skew, member_limit] = OWN.map(|name| url.option(name));
+    for (given, setting) in [
+        (max_ttl, &mut settings.max_ttl),
+        (max_skew, &mut settings.max_skew),
+        (member_limit, &mut settings.member_limit),
+    ] {
+        if let Some(given) = given {
+            *setting = parse_duration(&given)?;
+        }
+    }
+    let members = RedisOptions::members_from_url(url)?;
+    url.no_more_options(&valid(&[OPTIONS, &OWN].concat()))?;
+    let member = |(name, options): (String, RedisOptions)| {
+        Member::late(name, move || {
+            let options = options.clone();
+            async move { Ok(RedisEngine::open(options).await? as Arc<dyn Engine>) }.boxed()
+        })
+    };
+    Ok(Quorum::open(members.into_iter().map(member).collect(), settings).await?)
 }
 
 /// An engine's own options and those that every engine has, for the message about another.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use tenure_core::{Error, ErrorKind, Fence, Key, Mode, Moment, Note, Op, Patience, Result, Ttl};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 pub(crate) use self::queue::{Baton, Then};
 use self::queue::{Entry, Queue, Relay};
@@ -34,6 +34,8 @@ pub(crate) struct Lane {
     note: Note,
     queue: Queue<Self>,
     deserted: Notify,
+    /// How many tasks ask on its behalf: one, and for a moment another that has nobody left to ask for.
+    drivers: watch::Sender<usize>,
 }
 
 /// One task's turn on a place.
@@ -72,6 +74,7 @@ impl Lane {
             note: note.clone(),
             queue: Queue::new(),
             deserted: Notify::new(),
+            drivers: watch::Sender::new(0),
         });
         *slot = Arc::downgrade(&lane);
         lane
@@ -136,7 +139,18 @@ impl Lane {
     }
 
     fn drive(self: &Arc<Self>, asking: Asking) {
-        self.shared.runtime.spawn(drive(Steering(Some(self.clone())), asking));
+        self.drivers.send_modify(|drivers| *drivers += 1);
+        self.shared.runtime.spawn(drive(Driving(self.clone()), Steering(Some(self.clone())), asking));
+    }
+
+    /// Resolves once a place that nobody waits for any more is in the hands of the cleaner.
+    pub(crate) async fn settles(&self) {
+        let mut drivers = self.drivers.subscribe();
+        while *drivers.borrow_and_update() > 0 && self.queue.is_deserted() {
+            if drivers.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// A third of the lease is enough to finish a turn or notice that renewals fail.
@@ -220,7 +234,9 @@ impl Drop for Lane {
 }
 
 /// Asks on behalf of the lane until it has a place, has failed, or nobody waits any more.
-async fn drive(mut steering: Steering, mut asking: Asking) {
+///
+/// Its arguments are dropped last to first: who waits for the end of the driving finds the place given back.
+async fn drive(_driving: Driving, mut steering: Steering, mut asking: Asking) {
     let Some(lane) = steering.0.clone() else { return };
     let asked = {
         let mut run = pin!(asking.run(None));
@@ -233,6 +249,8 @@ async fn drive(mut steering: Steering, mut asking: Asking) {
                         steering.0 = None;
                         return;
                     }
+                    // Somebody came: whoever waits for this to settle looks again.
+                    lane.drivers.send_modify(|_| {});
                 }
             }
         }
@@ -242,6 +260,15 @@ async fn drive(mut steering: Steering, mut asking: Asking) {
         Ok(Some(hold)) => Queue::arrived(&lane, Stint::first(hold)),
         Ok(None) => Queue::failed(&lane, &vanished()),
         Err(err) => Queue::failed(&lane, &err),
+    }
+}
+
+/// Counts a task that asks.
+struct Driving(Arc<Lane>);
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        self.0.drivers.send_modify(|drivers| *drivers -= 1);
     }
 }
 

@@ -52,6 +52,7 @@ mod multi;
 mod mutex;
 mod observe;
 mod owner;
+mod quorum;
 mod rwlock;
 mod semaphore;
 mod settings;
@@ -74,6 +75,7 @@ pub use self::{
     multi::{Multi, MultiGuard},
     mutex::Mutex,
     owner::Owner,
+    quorum::{Member, OpenMember, Quorum, QuorumSettings},
     rwlock::{RwLock, WriteGuard},
     semaphore::{Permit, Semaphore},
     settings::Settings,

@@ -344,6 +344,7 @@ fn everybody_comes_and_goes(engine: Engine, tasks: usize, times: usize) {
         assert_eq!(place.vacated, 1, "place {nth} is given up once");
     }
     drop(Queue::try_enter(&lane).expect("the lane is at rest"));
+    assert!(lane.queue().is_deserted());
     assert_eq!(lane.book().driving, 0, "nobody waits, so nobody asks");
     assert_eq!(Arc::strong_count(&lane), 1, "nothing is kept");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Answered, Engine, ErrorKind, Held, Mode, Released, Renewal};
+use tenure_core::{Answered, Claim, Engine, ErrorKind, Held, Mode, Released, Renewal};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq};
 
 use crate::support::{brief, claim, durable, hold, line, open, queue, says, until_held};
@@ -63,5 +63,25 @@ async fn the_dead_of_the_life_before_lapse_in_this_one() -> Result {
     let again = open(&server.url()).await?;
     queue(&again, &next).await?;
     until_held(&again, &next).await?;
+    Ok(())
+}
+
+/// A whole lease is the longest that the place was given, not the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_longer_lease_counts_in_the_next_life_too() -> Result {
+    let server = durable()?;
+    let engine = open(&server.url()).await?;
+    let short = brief("k", Mode::Exclusive, Duration::from_millis(500))?;
+    let seq = hold(&engine, &short).await?.seat.seq;
+    let long = Claim { ttl: claim("k", Mode::Exclusive)?.ttl, ..short };
+    let renewed = engine.renew(&[Held { claim: &long, seq }]).await?;
+    ensure_eq!(renewed, [Renewal::Renewed(Some(long.ttl.get()))], "a renewal for longer");
+    server.kill()?;
+    server.restart()?;
+    let again = open(&server.url()).await?;
+    let _ = again.release(&claim("k", Mode::Shared)?, Answered::All).await?;
+    let shown = line(&again, "k").await?;
+    ensure!(shown.iter().all(|place| place.lease_left > Some(long.ttl.get() / 2)), "cut short: {shown:?}");
+    ensure_eq!(shown.len(), 1, "places");
     Ok(())
 }

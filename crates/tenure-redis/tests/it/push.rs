@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tenure_core::{Engine, Mode, Patience, Seat, Turn};
+use tenure_core::{Answered, Engine, Mode, Patience, Seat, Turn};
 use tenure_redis::RedisEngine;
 use tenure_testkit::{
     Failure, Result, ensure, ensure_eq,
@@ -164,7 +164,21 @@ async fn a_message_that_overtakes_the_answer_is_kept() -> Result {
     Ok(())
 }
 
-/// A claim that does not wait leaves no listener, and one that was refused neither.
+/// Whoever is refused stops listening: there is nobody else who would see to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_refused_leaves_no_listener() -> Result {
+    let server = forgetful()?;
+    let engine = open(&server.url()).await?;
+    let (first, late) = (claim("k", Mode::Exclusive)?, claim("k", Mode::Exclusive)?);
+    hold(&engine, &first).await?;
+    let _ = engine.release(&late, Answered::InDoubt).await?;
+    ensure!(engine.attempt(&late).await.is_err(), "a claim that was released before is let in");
+    // A listener would wait here for ever.
+    ensure_eq!(turn(&engine, &late).await?, Turn::Again, "the turn of a claim that was refused");
+    Ok(())
+}
+
+/// A claim that does not wait leaves no listener.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_does_not_wait_is_told_to_ask_at_once() -> Result {
     let server = forgetful()?;

@@ -25,7 +25,6 @@ fn keeps_secrets(err: &Error) -> Result {
 /// Requires that a URL is refused so.
 async fn refused(url: &str, kind: ErrorKind, text: &str) -> Result {
     let err = refusal(url).await?;
-    eprintln!("{err}");
     keeps_secrets(&err)?;
     says(&err, kind, text)
 }
@@ -128,7 +127,6 @@ async fn strangers_at_the_port() -> Result {
         }
     });
     let err = refusal(&format!("redis://{at}")).await?;
-    eprintln!("{err}");
     ensure!(err.kind() == ErrorKind::Unavailable && !err.may_have_applied(), "{err:?}");
     ensure!(talk.join().is_ok(), "the stranger failed");
     let mute = std::net::TcpListener::bind("127.0.0.1:0")?;

@@ -97,7 +97,6 @@ async fn the_least_rights_are_enough_and_each_is_named_when_it_is_missing() -> R
             silent.push(missing);
             continue;
         };
-        eprintln!("{missing}: {err:?}");
         ensure!(err.kind() == ErrorKind::Denied, "without {missing}: {err}");
         ensure!(!err.to_string().contains("secret"), "a secret: {err}");
         let named = match missing.split_at(1) {

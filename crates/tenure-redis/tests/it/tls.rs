@@ -35,7 +35,6 @@ async fn tls_is_checked_both_ways() -> Result {
         ),
     ] {
         let err = refusal(&url).await?;
-        eprintln!("{url}: {err}");
         ensure!(err.kind() == kind && err.to_string().contains(text), "{url}: {err}");
     }
     Ok(())

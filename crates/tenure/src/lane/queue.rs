@@ -129,6 +129,11 @@ impl<R: Relay> Queue<R> {
         deserted
     }
 
+    /// Whether nobody waits.
+    pub(crate) fn is_deserted(&self) -> bool {
+        lock(&self.state).waiters.is_empty()
+    }
+
     /// Hands over to the first waiter that is still there. `Ok` is a turn that nobody has had, `Err` one that is
     /// over. Gives back what must be vacated.
     fn hand(relay: &Arc<R>, mut turn: Result<R::Stint, R::Stint>, now: Moment) -> Option<(R::Stint, Then)> {

@@ -130,15 +130,12 @@ pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
     renewed_since(guard, ttl, Instant::now()).await;
 }
 
-/// Why the lock was lost; told not later than its deadline, give or take a busy machine. Renewals must not get
+/// Why the lock was lost; told not later than a lease from now, give or take a busy machine. Renewals must not get
 /// through any more.
-pub(crate) async fn told(guard: &Guard) -> Loss {
-    let left = guard.remaining().unwrap();
-    match timeout(left + LATE, guard.lost()).await {
+pub(crate) async fn told(guard: &Guard, ttl: Duration) -> Loss {
+    match timeout(ttl + LATE, guard.lost()).await {
         Ok(loss) => loss,
-        Err(_) => {
-            panic!("{LATE:?} after its deadline the holder is not told; remaining: {:?}", guard.remaining())
-        }
+        Err(_) => panic!("the holder is not told; remaining: {:?}", guard.remaining()),
     }
 }
 

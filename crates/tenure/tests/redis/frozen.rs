@@ -16,11 +16,11 @@ use crate::bed::{
 async fn a_server_asleep_for_less_than_a_lease_is_not_noticed() {
     let args = ["--enable-debug-command", "yes"].map(str::to_owned).to_vec();
     let redis = Redis::start(RedisOptions { args, ..RedisOptions::default() }).unwrap();
-    let (ttl, url) = (secs(3), redis.url());
+    let (ttl, url) = (secs(2), redis.url());
     let (here, there) = (client(&url, ttl).await, client(&url, ttl).await);
     let held = here.mutex("k").unwrap().acquire().await.unwrap();
     let waiting = waits(&there, "k").await;
-    // A release must wait for the server, and a renewal falls into the sleep.
+    // Longer than a renewal waits for its answer: the first one fails.
     redis.admin().unwrap().command(&["DEBUG", "SLEEP", "1"]).unwrap();
     renewed_since(&held, ttl, Instant::now()).await;
     assert!(!waiting.is_finished());
@@ -52,20 +52,21 @@ async fn a_server_frozen_for_longer_than_a_lease_costs_the_lock_and_gives_it_to_
     let redis = redis(Persistence::None);
     let url = redis.url();
     // Waiters bear a server that is out of reach for as long as their lease.
-    let (here, there) = (client(&url, secs(1)).await, client(&url, secs(8)).await);
+    let (ttl, long) = (secs(1), secs(8));
+    let (here, there) = (client(&url, ttl).await, client(&url, long).await);
     let held = here.mutex("k").unwrap().acquire().await.unwrap();
     let first = waits(&there, "k").await;
     let fair = there.mutex("k").unwrap().fair();
     let second = tokio::spawn(async move { fair.acquire().await });
     grows_to(&there, "k", 3).await;
     redis.pause().unwrap();
-    assert_eq!(told(&held).await, Loss::Expired, "while the server is still frozen");
+    assert_eq!(told(&held, ttl).await, Loss::Expired, "while the server is still frozen");
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
     // Also by the server's count everything has ended, or is about to.
     redis.resume().unwrap();
     let first = gets(first).await;
     assert!(!second.is_finished(), "one holder");
-    let rival = within("the server answers", here.mutex("k").unwrap().ttl(secs(8)).try_acquire()).await;
+    let rival = within("the server answers", here.mutex("k").unwrap().ttl(long).try_acquire()).await;
     assert!(rival.unwrap().is_none(), "one holder");
     let fence = first.fence();
     first.release().await.unwrap();

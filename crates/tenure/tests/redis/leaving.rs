@@ -8,8 +8,11 @@ use std::{
     time::Duration,
 };
 
-use tenure::{Client, Filter};
-use tenure_testkit::redis::Persistence;
+use tenure::{Client, Filter, Place};
+use tenure_testkit::{
+    proxy::{Proxy, Way},
+    redis::Persistence,
+};
 
 use crate::bed::{client, empties, redis, secs, waits, within};
 
@@ -66,32 +69,41 @@ async fn wish(client: &Client, kind: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_closed_has_left_every_line() {
-    for cut_off in [false, true] {
+    // Also if the first releases are lost with their connection, or only the answers to them.
+    for lost in [None, Some(Way::Up), Some(Way::Down)] {
         let redis = redis(Persistence::None);
-        let (url, ttl) = (redis.url(), secs(30));
-        let (here, there) = (client(&url, ttl).await, client(&url, ttl).await);
-        let other = there.mutex("other").unwrap().acquire().await.unwrap();
+        let proxy = Proxy::start(redis.addr()).unwrap();
+        let (url, ttl) = (format!("redis://{}", proxy.addr()), secs(30));
+        let (here, there) = (client(&url, ttl).await, client(&redis.url(), ttl).await);
         let mut guards = Vec::new();
         for n in 0..20 {
             guards.push(here.mutex(format!("k{n}")).unwrap().acquire().await.unwrap());
             guards.push(here.rwlock(format!("rw{n}")).unwrap().read().await.unwrap());
         }
         let permit = here.semaphore("s", 3).unwrap().acquire_many(2).await.unwrap();
-        let waiting = waits(&here, "other").await;
-        if cut_off {
-            for kind in ["normal", "pubsub"] {
-                redis.command(&["CLIENT", "KILL", "TYPE", kind]).unwrap();
-            }
+        let (mut others, mut waiters) = (Vec::new(), Vec::new());
+        for n in 0..5 {
+            let key = format!("other{n}");
+            others.push(there.mutex(&*key).unwrap().acquire().await.unwrap());
+            waiters.push(waits(&here, &key).await);
         }
-        waiting.abort();
-        assert!(waiting.await.unwrap_err().is_cancelled());
+        if let Some(way) = lost {
+            proxy.cut_after(way, 0);
+        }
+        for waiting in waiters {
+            waiting.abort();
+            assert!(waiting.await.unwrap_err().is_cancelled());
+        }
         drop((guards, permit));
         within("the client is closed", here.close()).await;
         // At once, without another look.
-        let left = client(&url, ttl).await.line(&Filter::Prefix(String::new(), 100)).await.unwrap();
-        let left: Vec<_> = left.iter().filter(|place| place.id != other.claim_id()).collect();
+        let left = there.line(&Filter::Prefix(String::new(), 100)).await.unwrap();
+        let ours = |place: &&Place| others.iter().all(|other| other.claim_id() != place.id);
+        let left: Vec<_> = left.iter().filter(ours).collect();
         assert!(left.is_empty(), "{left:?}");
-        other.release().await.unwrap();
-        empties(&there, "other").await;
+        drop(others);
+        for n in 0..5 {
+            empties(&there, &format!("other{n}")).await;
+        }
     }
 }

@@ -36,7 +36,7 @@ async fn a_flushed_server_tells_the_holder_at_its_next_renewal_and_serves_the_wa
             })
         })
         .collect();
-    assert_eq!(told(&held).await, Loss::Gone, "the server said so, not the clock");
+    assert_eq!(told(&held, ttl).await, Loss::Gone, "the server said so, not the clock");
     assert!(flushed.elapsed() < ttl / 2, "at the next renewal, not after {:?}", flushed.elapsed());
     for worker in workers {
         within("the waiters go on", worker).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_restart_gives_every_place_a_whole_lease() {
     let next = within("the lease ends", there.mutex("k").unwrap().acquire()).await.unwrap();
     assert!(down.elapsed() >= lease, "freed {:?} after the restart began", down.elapsed());
     assert!(held.is_lost());
-    assert_eq!(told(&held).await, Loss::Expired);
+    assert_eq!(told(&held, lease).await, Loss::Expired);
     next.release().await.unwrap();
     empties(&there, "k").await;
 }
@@ -105,7 +105,7 @@ async fn a_server_that_restarts_empty_tells_the_holder_and_serves_the_waiter() {
     let waiting = waits(&there, "k").await;
     redis.kill().unwrap();
     redis.restart().unwrap();
-    assert_eq!(told(&held).await, Loss::Gone, "the server said so, not the clock");
+    assert_eq!(told(&held, ttl).await, Loss::Gone, "the server said so, not the clock");
     let next = gets(waiting).await;
     assert!(next.fence() > held.fence(), "{:?} after {:?}", next.fence(), held.fence());
     assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);

@@ -110,7 +110,7 @@ async fn a_holder_whose_route_stays_away_is_told_before_anybody_else_holds() {
             guard
         });
         fault.strike(&proxy).unwrap();
-        assert_eq!(told(&held).await, Loss::Expired, "{fault:?}");
+        assert_eq!(told(&held, ttl).await, Loss::Expired, "{fault:?}");
         let fence = held.fence();
         let next = within("the waiter has the lock", rival).await.unwrap();
         assert!(next.fence() > fence);
