@@ -23,6 +23,8 @@ const SERVERS: &[Server] = &[
     Server { program: "redis-sentinel", package: "redis-sentinel" },
     // Makes the certificates for servers with TLS.
     Server { program: "openssl", package: "openssl" },
+    // Sets the clock of one server.
+    Server { program: "faketime", package: "faketime" },
 ];
 
 /// What Debian's packages ask before they start their server.

@@ -12,7 +12,7 @@ use tenure_core::{
 
 use crate::{
     ENGINE,
-    facts::guarantees_of,
+    facts::{Memory, guarantees_of},
     link::{Arg, Link},
     links::{Call, Links, Replicas, Use},
     names::Names,
@@ -113,7 +113,7 @@ impl RedisEngine {
             Arg::Number(claim.floor.get()),
             Arg::Bytes(self.client.as_bytes()),
             Arg::Bytes(note.as_bytes()),
-            Arg::Number(u64::from(here.durable)),
+            Arg::Number(u64::from(here.memory == Memory::Durable)),
         ];
         let call = Call { op: Op::Attempt, script: &script::ATTEMPT, keys: &[line, mark], args: &args };
         let (link, answer) = match self.links.options.replicas {
@@ -141,7 +141,12 @@ impl RedisEngine {
         match numbers.0[..] {
             [1, seq, remembers, ..] => {
                 self.news.forget(claim.id);
-                let remembers = (!link.durable).then(|| duration(remembers));
+                let remembers = match link.memory {
+                    Memory::Durable => None,
+                    Memory::UntilRestart => Some(duration(remembers)),
+                    // It may have forgotten a lock a moment ago, and would not know.
+                    Memory::UntilFull => Some(Duration::ZERO),
+                };
                 Ok(Attempt::Granted(Grant { seat: seat(seq)?, ttl: Some(claim.ttl.get()), remembers }))
             }
             [0, seq, ahead, mode, take, of, lapses] => {

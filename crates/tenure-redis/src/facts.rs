@@ -21,6 +21,17 @@ pub(crate) struct Found {
     appendfsync: Option<String>,
 }
 
+/// What a server forgets, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Nothing that it acknowledged.
+    Durable,
+    /// All or the last of it, when it crashes.
+    UntilRestart,
+    /// Anything, when its memory is full.
+    UntilFull,
+}
+
 /// What decides the grade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -86,19 +97,20 @@ impl Found {
         u64::from_str_radix(id.get(..16)?, 16).ok()
     }
 
-    /// Whether every write is on disk before it is acknowledged.
-    pub(crate) fn durable(&self) -> bool {
-        self.get("aof_enabled") == "1" && self.appendfsync.as_deref() == Some("always")
-    }
-
-    fn evicts(&self) -> bool {
+    pub(crate) fn memory(&self) -> Memory {
         let policy = self.get("maxmemory_policy");
-        !policy.is_empty() && policy != "noeviction"
+        if !policy.is_empty() && policy != "noeviction" {
+            Memory::UntilFull
+        } else if self.get("aof_enabled") == "1" && self.appendfsync.as_deref() == Some("always") {
+            Memory::Durable
+        } else {
+            Memory::UntilRestart
+        }
     }
 
     pub(crate) fn kind(&self, topology: &Topology) -> Kind {
         match topology {
-            Topology::Single if self.durable() && !self.evicts() => Kind::Durable,
+            Topology::Single if self.memory() == Memory::Durable => Kind::Durable,
             Topology::Single => Kind::Forgetful,
             Topology::Sentinel(_) | Topology::Cluster => Kind::FailingOver,
         }

@@ -24,7 +24,7 @@ use tenure_core::{Error, Op, Result};
 use crate::{
     ENGINE,
     address::Address,
-    facts::Found,
+    facts::{Found, Memory},
     links::{Call, Replicas},
     news::News,
     trouble::no_connection,
@@ -44,8 +44,8 @@ pub(crate) struct Link {
     conn: MultiplexedConnection,
     /// The server's life: its run id, shortened.
     pub(crate) incarnation: u64,
-    /// Whether a crash loses nothing that was acknowledged.
-    pub(crate) durable: bool,
+    /// What the server forgets, and when.
+    pub(crate) memory: Memory,
     /// What the server said of itself when it was connected.
     pub(crate) found: Found,
     ended: Arc<AtomicBool>,
@@ -99,7 +99,7 @@ impl Link {
                 let message = format!("{address} does not say its run id, which tenure needs");
                 Error::unsupported(Op::Connect, message).with_engine(ENGINE)
             })?,
-            durable: found.durable(),
+            memory: found.memory(),
             found,
             ended,
             born: Instant::now(),
@@ -262,7 +262,7 @@ pub(crate) fn client(
         None => with(ConnectionAddr::Tcp(host, port)).and_then(Client::open).map_err(wrong),
         #[cfg(feature = "tls")]
         Some(tls) => {
-            // The driver asks for the process's provider and has no other way to be given one.
+            // The driver takes whichever cryptography the process has chosen, and has no other way to be given one.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let certificates = redis::TlsCertificates {
                 root_cert: tls.ca.as_deref().map(read).transpose()?,

@@ -54,6 +54,7 @@ pub(crate) struct Login {
 
 /// Files for TLS, where the machine's own authorities are not meant.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "read only where TLS is compiled in"))]
 pub(crate) struct Tls {
     pub(crate) ca: Option<PathBuf>,
     pub(crate) client: Option<(PathBuf, PathBuf)>,

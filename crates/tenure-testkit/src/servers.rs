@@ -39,6 +39,8 @@ pub fn all() -> Vec<Found> {
         redis::single(),
         #[cfg(target_os = "linux")]
         redis::cluster(),
+        #[cfg(target_os = "linux")]
+        redis::quorum(),
     ]
 }
 
@@ -51,7 +53,9 @@ pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
         #[cfg(target_os = "linux")]
         Some(("file", dir)) => file::open_in(dir.into()).await,
         #[cfg(target_os = "linux")]
-        Some((scheme, _)) if scheme.starts_with("redis") => redis::open(url).await,
+        Some((scheme, _)) if scheme.starts_with("redis") || scheme.starts_with("quorum+redis") => {
+            redis::open(url).await
+        }
         _ => Err(Error::invalid("a helper process cannot open this store")),
     }
 }

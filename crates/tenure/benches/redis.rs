@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use tenure::{Client, Settings};
 use tenure_redis::{RedisEngine, RedisOptions};
-use tenure_testkit::redis::Redis;
+use tenure_testkit::redis::{Persistence, Redis};
 
 use self::common::{PART, block, median, report, run_wanted, runtime};
 
@@ -41,6 +41,7 @@ fn main() {
     run_wanted(&[
         ("uncontended", uncontended),
         ("handoff", handoff::measure),
+        ("quorum", quorum),
         ("hot-key", hot::measure),
         ("held", held::measure),
     ]);
@@ -69,5 +70,26 @@ fn uncontended() {
             ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
         }
         report("redis, uncontended acquire + release  /  PING", median(ours), median(pings), "at most 2.6");
+    });
+}
+
+/// Five independent servers beside one of them.
+fn quorum() {
+    const OPS: u32 = 50;
+    let options =
+        tenure_testkit::redis::RedisOptions { persistence: Persistence::AofAlways, ..Default::default() };
+    let five = tenure_testkit::redis::five(&options).unwrap();
+    let hosts: Vec<_> = five.iter().map(|server| server.addr().to_string()).collect();
+    runtime().block_on(async {
+        let quorum = tenure::connect(&format!("quorum+redis://{}", hosts.join(","))).await.unwrap();
+        let (single, _) = open(&five[0].url()).await;
+        let (quorum, single) = (quorum.mutex("q").unwrap(), single.mutex("s").unwrap());
+        let (mut ours, mut one) = (Vec::new(), Vec::new());
+        for _ in 0..200 {
+            one.push(block(OPS, async || single.acquire().await.unwrap().release().await.unwrap()).await);
+            ours.push(block(OPS, async || quorum.acquire().await.unwrap().release().await.unwrap()).await);
+        }
+        let what = "quorum of five, uncontended acquire + release  /  one server";
+        report(what, median(ours), median(one), "at most 1.6");
     });
 }

@@ -164,6 +164,12 @@ impl Quorum {
         Arc::new(Self { inner: Arc::new(inner) })
     }
 
+    /// What a fenced quorum of such members promises.
+    #[must_use]
+    pub fn guarantees_over(member: &Guarantees) -> Guarantees {
+        promise(std::slice::from_ref(member), false, true)
+    }
+
     /// How many claims of this client have or may have a place.
     #[must_use]
     pub fn claims(&self) -> usize {

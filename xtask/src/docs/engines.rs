@@ -1,3 +1,4 @@
+use tenure::Quorum;
 use tenure_core::{Crash, Grade, Guarantees};
 use tenure_redis::{Kind, guarantees_of};
 
@@ -11,6 +12,7 @@ pub(super) fn all() -> Vec<Guarantees> {
         redis("redis, appendfsync always", Kind::Durable),
         redis("redis", Kind::Forgetful),
         redis("redis+sentinel, redis+cluster", Kind::FailingOver),
+        Quorum::guarantees_over(&guarantees_of(Kind::Forgetful)),
     ]
 }
 

@@ -128,12 +128,19 @@ pub(crate) fn keys(server: &Redis) -> Result<Vec<String>> {
     Ok(keys)
 }
 
+/// What the server has counted of this command: how often it ran, how often it was refused, and more.
+pub(crate) fn counted(server: &Redis, command: &str) -> Result<String> {
+    let stats = server.command(&["INFO", "commandstats"])?;
+    let line = format!("cmdstat_{command}:");
+    let counted = stats.text().unwrap_or_default().lines().find_map(|said| said.strip_prefix(&line));
+    Ok(counted.unwrap_or_default().to_owned())
+}
+
 /// How often the server has run this command.
 pub(crate) fn calls(server: &Redis, command: &str) -> Result<u64> {
-    let stats = server.command(&["INFO", "commandstats"])?;
-    let line = format!("cmdstat_{command}:calls=");
-    let calls = stats.text().unwrap_or_default().lines().find_map(|said| said.strip_prefix(&line));
-    Ok(calls.and_then(|calls| calls.split(',').next()?.parse().ok()).unwrap_or(0))
+    let counted = counted(server, command)?;
+    let calls = counted.strip_prefix("calls=").and_then(|rest| rest.split(',').next()?.parse().ok());
+    Ok(calls.unwrap_or(0))
 }
 
 /// Listens to everything that a server tells the clients of one namespace.

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tenure::{Quorum, QuorumSettings};
-use tenure_core::{BootClock, Clock, Engine, Floors, Grade, Guarantees, Modes, Order, Result, Ttl, Wake};
+use tenure_core::{BootClock, Clock, Engine, Result, Ttl};
 use tenure_local::Memory;
 
 use super::Found;
@@ -12,15 +12,7 @@ use crate::{Abilities, Lab, Site, Time, TokioClock};
 pub(super) fn site() -> Found {
     Found::Ready(Site {
         name: "quorum",
-        guarantees: Guarantees {
-            engine: "quorum",
-            grade: Grade::Leased,
-            modes: Modes { shared: true, permits: false },
-            order: Order::Any,
-            wake: Wake::Poll,
-            floors: Floors::Ignored,
-            ..Memory::guarantees()
-        },
+        guarantees: Quorum::guarantees_over(&Memory::guarantees()),
         abilities: Abilities { virtual_time: true, ..Abilities::default() },
         grace: Duration::ZERO,
         build: Box::new(|time| {
