@@ -35,7 +35,7 @@ use crate::{
 const CONNECT: Duration = Duration::from_secs(2);
 /// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
 /// a dead route a new one may get through.
-const SILENCE: Duration = Duration::from_millis(500);
+const SILENCE: Duration = Duration::from_millis(250);
 /// The kernel gives up a connection whose data nobody takes for so long.
 const UNTAKEN: Duration = Duration::from_secs(5);
 

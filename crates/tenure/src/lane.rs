@@ -9,11 +9,14 @@ mod queue;
 
 use std::{
     pin::pin,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use tenure_core::{Error, ErrorKind, Fence, Key, Mode, Moment, Note, Op, Patience, Result, Ttl};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 pub(crate) use self::queue::{Baton, Then};
 use self::queue::{Entry, Queue, Relay};
@@ -35,7 +38,9 @@ pub(crate) struct Lane {
     queue: Queue<Self>,
     deserted: Notify,
     /// How many tasks ask on its behalf: one, and for a moment another that has nobody left to ask for.
-    drivers: watch::Sender<usize>,
+    drivers: AtomicUsize,
+    /// One of them ended, or found somebody to ask for after all.
+    drove: Notify,
 }
 
 /// One task's turn on a place.
@@ -74,7 +79,8 @@ impl Lane {
             note: note.clone(),
             queue: Queue::new(),
             deserted: Notify::new(),
-            drivers: watch::Sender::new(0),
+            drivers: AtomicUsize::new(0),
+            drove: Notify::new(),
         });
         *slot = Arc::downgrade(&lane);
         lane
@@ -139,17 +145,19 @@ impl Lane {
     }
 
     fn drive(self: &Arc<Self>, asking: Asking) {
-        self.drivers.send_modify(|drivers| *drivers += 1);
+        self.drivers.fetch_add(1, Ordering::AcqRel);
         self.shared.runtime.spawn(drive(Driving(self.clone()), Steering(Some(self.clone())), asking));
     }
 
     /// Resolves once a place that nobody waits for any more is in the hands of the cleaner.
     pub(crate) async fn settles(&self) {
-        let mut drivers = self.drivers.subscribe();
-        while *drivers.borrow_and_update() > 0 && self.queue.is_deserted() {
-            if drivers.changed().await.is_err() {
+        loop {
+            let mut drove = pin!(self.drove.notified());
+            drove.as_mut().enable();
+            if self.drivers.load(Ordering::Acquire) == 0 || !self.queue.is_deserted() {
                 return;
             }
+            drove.await;
         }
     }
 
@@ -250,7 +258,7 @@ async fn drive(_driving: Driving, mut steering: Steering, mut asking: Asking) {
                         return;
                     }
                     // Somebody came: whoever waits for this to settle looks again.
-                    lane.drivers.send_modify(|_| {});
+                    lane.drove.notify_waiters();
                 }
             }
         }
@@ -268,7 +276,8 @@ struct Driving(Arc<Lane>);
 
 impl Drop for Driving {
     fn drop(&mut self) {
-        self.0.drivers.send_modify(|drivers| *drivers -= 1);
+        self.0.drivers.fetch_sub(1, Ordering::AcqRel);
+        self.0.drove.notify_waiters();
     }
 }
 

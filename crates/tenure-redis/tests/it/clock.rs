@@ -20,7 +20,8 @@ const FAKETIME: &str = "faketime/libfaketime.so.1";
 
 /// A server whose clock is what a file says.
 struct Clocked {
-    _server: Server,
+    server: Server,
+    pid: String,
     port: Port,
     offset: PathBuf,
 }
@@ -36,14 +37,15 @@ impl Clocked {
         // With libc named after it, or the server's allocator and the clock wait for each other.
         launch.env = vec![
             ("LD_PRELOAD".into(), format!("{} {}", library(FAKETIME), library("libc.so.6"))),
-            // Nobody would remove what it shares with its children when it is killed.
-            ("FAKETIME_DISABLE_SHM".into(), "1".into()),
             ("FAKETIME_TIMESTAMP_FILE".into(), offset.display().to_string()),
             ("FAKETIME_NO_CACHE".into(), "1".into()),
         ];
         let server = Server::start(launch, room)?;
         server.wait_ready(LIMIT, || Admin::connect(port.addr())?.command(&["PING"]).map(drop))?;
-        Ok(Self { _server: server, port, offset })
+        let info = Admin::connect(port.addr())?.command(&["INFO", "server"])?;
+        let pid = info.text().and_then(|info| info.lines().find_map(|line| line.strip_prefix("process_id:")));
+        let pid = pid.ok_or_else(|| Failure::new("INFO has the number of the process"))?.to_owned();
+        Ok(Self { server, pid, port, offset })
     }
 
     fn url(&self) -> String {
@@ -62,6 +64,16 @@ impl Clocked {
         let now = self.now()?;
         ensure!(now < before - 3500, "the clock was not set back: {before}, then {now}");
         Ok(())
+    }
+}
+
+impl Drop for Clocked {
+    fn drop(&mut self) {
+        // Killed, the library leaves what it shares between processes behind.
+        let _ = self.server.kill();
+        for name in ["faketime_shm", "sem.faketime_sem"] {
+            let _ = fs::remove_file(format!("/dev/shm/{name}_{}", self.pid));
+        }
     }
 }
 

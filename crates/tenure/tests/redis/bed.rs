@@ -17,8 +17,8 @@ use tokio::{task::JoinHandle, time::timeout};
 
 /// How long anything may take on a machine that is busy with other tests.
 pub(crate) const LIMIT: Duration = secs(20);
-/// How long a release in the background may take. Shorter than the leases of the tests that look at what is left
-/// behind, so that it is not the lease that cleans up.
+/// How long a release in the background may take. A test with a lease that is not longer cannot tell whether the
+/// release or the lease cleaned up.
 pub(crate) const SOON: Duration = secs(3);
 /// How much later than the clock says a task may run.
 pub(crate) const LATE: Duration = millis(700);
@@ -64,11 +64,15 @@ pub(crate) async fn line(client: &Client, key: &str) -> Vec<Place> {
 }
 
 pub(crate) async fn empties(client: &Client, key: &str) {
+    empties_within(client, key, SOON).await;
+}
+
+pub(crate) async fn empties_within(client: &Client, key: &str, limit: Duration) {
     let nobody = async || match line(client, key).await {
         line if line.is_empty() => Ok(()),
         line => Err(format!("{line:?}")),
     };
-    eventually("nobody is left in the line", SOON, nobody).await;
+    eventually("nobody is left in the line", limit, nobody).await;
 }
 
 pub(crate) async fn grows_to(client: &Client, key: &str, places: usize) {

@@ -10,20 +10,22 @@ use tenure_testkit::{
 use tokio::task::JoinHandle;
 
 use crate::bed::{
-    LIMIT, client, empties, eventually, gets, grows_to, redis, renewed_since, secs, waits, within,
+    LIMIT, client, empties, empties_within, eventually, gets, grows_to, redis, renewed_since, secs, waits,
+    within,
 };
 
 /// Asks in vain, waiting and not; nothing is left in the line.
 async fn in_vain(client: &Client, looker: &Client) {
-    let mutex = client.mutex("k").unwrap();
+    let lease = secs(2);
+    let mutex = client.mutex("k").unwrap().ttl(lease);
     let says_so = |err: Error| {
         assert_eq!(err.kind(), ErrorKind::Unavailable, "{err}");
         assert!(err.to_string().contains("0 of 1 replicas"), "{err}");
     };
     says_so(within("the wait ends", mutex.acquire()).await.unwrap_err());
-    empties(looker, "k").await;
+    empties_within(looker, "k", lease / 2).await;
     says_so(within("the try ends", mutex.try_acquire()).await.unwrap_err());
-    empties(looker, "k").await;
+    empties_within(looker, "k", lease / 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
