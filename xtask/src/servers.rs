@@ -21,11 +21,21 @@ struct Server {
 const SERVERS: &[Server] = &[
     Server { program: "redis-server", package: "redis-server" },
     Server { program: "redis-sentinel", package: "redis-sentinel" },
+    Server { program: "mariadbd", package: "mariadb-server" },
+    Server { program: "mariadb-install-db", package: "mariadb-server" },
+    Server { program: "mariadb", package: "mariadb-client" },
+    Server { program: "postgres", package: "postgresql" },
+    Server { program: "initdb", package: "postgresql" },
+    Server { program: "psql", package: "postgresql" },
+    Server { program: "pgbouncer", package: "pgbouncer" },
     // Makes the certificates for servers with TLS.
     Server { program: "openssl", package: "openssl" },
     // Sets the clock of one server.
     Server { program: "faketime", package: "faketime" },
 ];
+
+/// Where Debian keeps PostgreSQL, in a directory for each version.
+const POSTGRESQL: &str = "/usr/lib/postgresql";
 
 /// What Debian's packages ask before they start their server.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
@@ -108,7 +118,13 @@ impl Drop for Policy {
 /// Whether a program is on the search path or where Debian keeps servers.
 fn installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).chain(["/usr/sbin".into()]).any(|dir| dir.join(program).is_file())
+    let mut dirs = env::split_paths(&path).chain(["/usr/sbin".into()]).chain(versions(Path::new(POSTGRESQL)));
+    dirs.any(|dir| dir.join(program).is_file())
+}
+
+/// Where the programs of each version are, of a package that has several side by side.
+fn versions(home: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(home).into_iter().flatten().flatten().map(|version| version.path().join("bin"))
 }
 
 #[cfg(test)]
@@ -134,6 +150,17 @@ mod tests {
             install.to_string(),
             "DEBIAN_FRONTEND=\"noninteractive\" apt-get install --yes --no-install-recommends beehive-server"
         );
+    }
+
+    #[test]
+    fn a_program_is_found_in_the_directory_of_any_version() {
+        let home = env::temp_dir().join(format!("tenure-versions-{}", std::process::id()));
+        fs::create_dir_all(home.join("9/bin")).unwrap();
+        fs::create_dir_all(home.join("10/bin")).unwrap();
+        let dirs: BTreeSet<_> = versions(&home).collect();
+        fs::remove_dir_all(&home).unwrap();
+        assert_eq!(dirs, [home.join("10/bin"), home.join("9/bin")].into());
+        assert_eq!(versions(&home).count(), 0, "where there is none");
     }
 
     #[test]

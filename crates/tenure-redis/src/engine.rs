@@ -7,7 +7,7 @@ use redis::{FromRedisValue, Value};
 use tenure_core::{
     Answered, Attempt, Busy, Claim, ClaimId, EngineId, Error, ErrorKind, Evicted, Eviction, Fact, Filter,
     Grant, Guarantees, Held, Incarnation, Key, Mode, Note, Op, Patience, Permits, Place, Released, Renewal,
-    Result, Seat, Seq, Standing, Turn, When, line,
+    Result, Seat, Seq, Standing, Ttl, Turn, When, line,
 };
 
 use crate::{
@@ -59,8 +59,7 @@ impl RedisEngine {
         getrandom::fill(&mut id).expect("the operating system gives random bytes");
         let client = format!("{:016x}", u64::from_be_bytes(id));
         let links = Links::new(options, news.clone(), names.channels.clone(), &client);
-        let slot = slot_of(names.identity.as_bytes());
-        let link = links.at_slot(slot, Use::All).await?;
+        let link = links.at_key(names.identity.as_bytes(), Use::All).await?;
         let guarantees = guarantees_of(link.found.kind(&links.options.topology));
         let identity = identity(&link, &names.identity).await?;
         Ok(Arc::new(Self { links, news, names, client, identity, guarantees }))
@@ -71,7 +70,7 @@ impl RedisEngine {
     /// # Errors
     /// `Unavailable` if it does not answer.
     pub async fn ping(&self) -> Result<()> {
-        let link = self.links.at_slot(slot_of(self.names.identity.as_bytes()), Use::All).await?;
+        let link = self.links.at_key(self.names.identity.as_bytes(), Use::All).await?;
         link.send(&redis::cmd("PING")).await.map_err(|err| verb_failed(Op::Examine, &link.address, err))?;
         Ok(())
     }
@@ -90,8 +89,7 @@ impl RedisEngine {
         let line = self.names.line(&claim.key);
         let mark = self.names.mark(&line);
         // Before anything is sent: a push must find its listener.
-        let here =
-            self.links.at_slot(slot_of(&line), Use::All).await.map_err(|err| err.in_op(Op::Attempt))?;
+        let here = self.links.at_key(&line, Use::All).await.map_err(|err| err.in_op(Op::Attempt))?;
         self.links.listen(&here).await?;
         if claim.patience == Patience::Queue {
             self.news.expect(claim.id);
@@ -99,23 +97,29 @@ impl RedisEngine {
         let (mode, take, of) = mode_words(claim.mode);
         let id = claim.id.to_bytes();
         let note = format!("{}\n{}", claim.note.who(), claim.note.label());
-        let patience = match claim.patience {
-            Patience::Try => b"t",
-            Patience::Queue => b"q",
-        };
+        let mode = [
+            mode,
+            match claim.patience {
+                Patience::Try => b't',
+                Patience::Queue => b'q',
+            },
+        ];
         let args = [
             Arg::Bytes(&id),
-            Arg::Bytes(mode.as_bytes()),
-            Arg::Number(take.into()),
-            Arg::Number(of.into()),
+            Arg::Bytes(&mode),
             Arg::Number(micros(claim.ttl.get())),
-            Arg::Bytes(patience),
-            Arg::Number(claim.floor.get()),
+            Arg::Number(kept_for(claim.ttl)),
             Arg::Bytes(self.client.as_bytes()),
             Arg::Bytes(note.as_bytes()),
+            Arg::Number(claim.floor.get()),
             Arg::Number(u64::from(here.memory == Memory::Durable)),
+            Arg::Number(take.into()),
+            Arg::Number(of.into()),
         ];
-        let call = Call { op: Op::Attempt, script: &script::ATTEMPT, keys: &[line, mark], args: &args };
+        // What is zero at the end is left out.
+        let used = args.iter().rposition(|arg| !matches!(arg, Arg::Number(0))).map_or(0, |last| last + 1);
+        let args = &args[..used];
+        let call = Call { op: Op::Attempt, script: &script::ATTEMPT, keys: &[line, mark], args };
         let (link, answer) = match self.links.options.replicas {
             0 => self.links.run(call).await?,
             count => {
@@ -131,24 +135,23 @@ impl RedisEngine {
                 (link, answer)
             }
         };
-        let numbers = Numbers::of(Op::Attempt, answer)?;
         let seat = |seq| {
             Ok::<_, Error>(Seat {
                 seq: number(Op::Attempt, seq)?,
                 incarnation: Incarnation(link.incarnation),
             })
         };
-        match numbers.0[..] {
-            [1, seq, remembers, ..] => {
-                self.news.forget(claim.id);
-                let remembers = match link.memory {
-                    Memory::Durable => None,
-                    Memory::UntilRestart => Some(duration(remembers)),
-                    // It may have forgotten a lock a moment ago, and would not know.
-                    Memory::UntilFull => Some(Duration::ZERO),
-                };
-                Ok(Attempt::Granted(Grant { seat: seat(seq)?, ttl: Some(claim.ttl.get()), remembers }))
-            }
+        if let Some([seq, remembers]) = granted(&answer) {
+            self.news.forget(claim.id);
+            let remembers = match link.memory {
+                Memory::Durable => None,
+                Memory::UntilRestart => Some(duration(remembers)),
+                // It may have forgotten a lock a moment ago, and would not know.
+                Memory::UntilFull => Some(Duration::ZERO),
+            };
+            return Ok(Attempt::Granted(Grant { seat: seat(seq)?, ttl: Some(claim.ttl.get()), remembers }));
+        }
+        match Numbers::of(Op::Attempt, answer)?.0[..] {
             [0, seq, ahead, mode, take, of, lapses] => {
                 let seat = if seq < 0 { None } else { Some(seat(seq)?) };
                 Ok(Attempt::Busy(Busy {
@@ -231,6 +234,7 @@ impl RedisEngine {
                 Arg::Bytes(id),
                 Arg::Number(hold.seq.get()),
                 Arg::Number(micros(hold.claim.ttl.get())),
+                Arg::Number(kept_for(hold.claim.ttl)),
             ]);
         }
         let (_, answer) = self.run(Op::Renew, &script::RENEW, &keys, &args).await?;
@@ -294,7 +298,11 @@ impl RedisEngine {
                 keys.dedup();
                 let mut places = Vec::new();
                 for some in keys.chunks(RENEWALS) {
-                    let lines = some.iter().map(|key| self.show(key.clone()));
+                    let lines = some.iter().map(async |key| match self.show(key.clone()).await {
+                        // Somebody else's key, for all that its name looks like ours.
+                        Err(err) if err.kind() == ErrorKind::Invalid => Ok(Vec::new()),
+                        line => line,
+                    });
                     places.extend(futures_util::future::try_join_all(lines).await?.into_iter().flatten());
                     if places.len() >= *limit {
                         break;
@@ -422,13 +430,18 @@ async fn identity(link: &Link, name: &str) -> Result<EngineId> {
 /// Whether an attempt with this answer has a place.
 fn takes_place(answer: &Value) -> bool {
     match answer {
-        Value::Array(fields) => match fields[..] {
-            [Value::Int(1), ..] => true,
-            [Value::Int(0), Value::Int(seq), ..] => seq >= 0,
-            _ => false,
-        },
-        _ => false,
+        Value::Array(fields) => matches!(fields[..], [Value::Int(0), Value::Int(0..), ..]),
+        _ => granted(answer).is_some(),
     }
+}
+
+/// The number of a place that holds, and for how long nothing was forgotten: two whole numbers, packed as doubles,
+/// since a list takes the server longer to write and us longer to read.
+fn granted(answer: &Value) -> Option<[i64; 2]> {
+    let Value::BulkString(packed) = answer else { return None };
+    let (first, rest) = packed.split_first_chunk::<8>()?;
+    let second = <[u8; 8]>::try_from(rest).ok()?;
+    Some([*first, second].map(|bytes| f64::from_be_bytes(bytes) as i64))
 }
 
 /// The fields of an answer as numbers; a mode is the number of its letter.
@@ -473,11 +486,11 @@ fn place(key: &Key, fields: &[Value]) -> Option<Place> {
     })
 }
 
-fn mode_words(mode: Mode) -> (&'static str, u32, u32) {
+fn mode_words(mode: Mode) -> (u8, u32, u32) {
     match mode {
-        Mode::Exclusive => ("x", 0, 0),
-        Mode::Shared => ("s", 0, 0),
-        Mode::Permits(permits) => ("p", permits.take(), permits.of()),
+        Mode::Exclusive => (b'x', 0, 0),
+        Mode::Shared => (b's', 0, 0),
+        Mode::Permits(permits) => (b'p', permits.take(), permits.of()),
     }
 }
 
@@ -492,6 +505,11 @@ fn mode_of(letter: i64, take: i64, of: i64) -> Option<Mode> {
 
 fn renewal(answer: i64, hold: &Held<'_>) -> Renewal {
     if answer == 1 { Renewal::Renewed(Some(hold.claim.ttl.get())) } else { Renewal::Lost }
+}
+
+/// How long a line of one is kept, in milliseconds, rounded up: one lease more than its place lives.
+fn kept_for(ttl: Ttl) -> u64 {
+    micros(2 * ttl.get()).div_ceil(1000) + 1
 }
 
 fn micros(time: Duration) -> u64 {

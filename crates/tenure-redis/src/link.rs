@@ -141,13 +141,27 @@ impl Link {
         let by_name = self.command("EVALSHA", &call.script.sha, call, channels);
         match self.run_once(by_name, asking, replicas).await {
             Err(err) if err.kind() == redis::ServerErrorKind::NoScript.into() => {
-                self.run_once(self.command("EVAL", &call.script.code, call, channels), asking, replicas).await
+                let whole = self.command("EVAL", &call.script.code, call, channels);
+                Box::pin(self.run_once(whole, asking, replicas)).await
             }
             answer => answer,
         }
     }
 
     async fn run_once(
+        &self,
+        cmd: Cmd,
+        asking: bool,
+        replicas: Option<Replicas>,
+    ) -> RedisResult<(Value, u32)> {
+        if !asking && replicas.is_none() {
+            return Ok((self.send(&cmd).await?, 0));
+        }
+        Box::pin(self.run_among(cmd, asking, replicas)).await
+    }
+
+    /// A command with another before it, behind it, or both.
+    async fn run_among(
         &self,
         cmd: Cmd,
         asking: bool,

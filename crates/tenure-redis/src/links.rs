@@ -121,8 +121,8 @@ impl Links {
         replicas: Option<Replicas>,
     ) -> Result<(Arc<Link>, Value, u32)> {
         let op = call.op;
-        let slot = slot_of(call.keys.first().map_or(&[], Vec::as_slice));
-        let mut link = self.at_slot(slot, purpose).await.map_err(|err| err.in_op(op))?;
+        let key = call.keys.first().map_or(&[][..], Vec::as_slice);
+        let mut link = self.at_key(key, purpose).await.map_err(|err| err.in_op(op))?;
         let mut asking = false;
         for _ in 0..MOST_REDIRECTS {
             let answer = link.run(&call, &self.channels, asking, replicas).await;
@@ -146,17 +146,26 @@ impl Links {
             } else {
                 self.map.moved(slot, &node);
             }
-            link = self.at(&node, purpose).await.map_err(|err| err.in_op(op))?;
+            link = Box::pin(self.at(&node, purpose)).await.map_err(|err| err.in_op(op))?;
         }
         let message = "the nodes of the cluster send this key to each other";
         Err(Error::unavailable(op, message).with_engine(ENGINE).not_applied())
     }
 
-    /// The connection to whoever has this slot.
-    pub(crate) async fn at_slot(&self, slot: u16, purpose: Use) -> Result<Arc<Link>> {
+    /// The connection to whoever has this key.
+    pub(crate) async fn at_key(&self, key: &[u8], purpose: Use) -> Result<Arc<Link>> {
         if self.options.topology != Topology::Cluster {
-            return self.at(&self.options.hosts[0], purpose).await;
+            let address = &self.options.hosts[0];
+            // Whatever is rare is boxed, here and below, so that the usual future is small.
+            if let Some(link) = self.port(address, purpose).working() {
+                return Ok(link);
+            }
+            return Box::pin(self.at(address, purpose)).await;
         }
+        Box::pin(self.at_slot(slot_of(key), purpose)).await
+    }
+
+    async fn at_slot(&self, slot: u16, purpose: Use) -> Result<Arc<Link>> {
         if self.map.owner(slot).is_none() {
             self.refresh().await?;
         }
@@ -262,6 +271,10 @@ impl Links {
         if self.hears() {
             return Ok(());
         }
+        Box::pin(self.subscribe(link)).await
+    }
+
+    async fn subscribe(&self, link: &Arc<Link>) -> Result<()> {
         let _one = self.pricking.lock().await;
         if self.hears() {
             return Ok(());

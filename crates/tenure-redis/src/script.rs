@@ -1,4 +1,4 @@
-//! One script per verb: what all of them know, then the verb, which says where it needs what is done with a line.
+//! One script per verb, each in a file of its own, which says where it needs what all of them know and do.
 
 use std::sync::LazyLock;
 
@@ -12,8 +12,9 @@ pub(crate) struct Script {
 macro_rules! scripts {
     ($($name:ident = $file:literal;)+) => {$(
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            let verb = include_str!($file).replace("-- [line.lua]\n", include_str!("lua/line.lua"));
-            let code = format!("{}\n{verb}", include_str!("lua/head.lua"));
+            let code = include_str!($file)
+                .replace("-- [head.lua]\n", include_str!("lua/head.lua"))
+                .replace("-- [line.lua]\n", include_str!("lua/line.lua"));
             Script { sha: redis::Script::new(&code).get_hash().to_owned(), code }
         });
     )+};

@@ -10,8 +10,8 @@
 //!   must fail.
 //! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
 //! - [`cancel`]: dropping a future at every point where it waits.
-//! - `process`, `redis`, `proxy` (on Linux): private servers to kill, pause and restart, and the network between them
-//!   and a client, to break.
+//! - `process`, `redis`, `mariadb`, `postgres`, `pgbouncer`, `proxy` (on Linux): private servers to kill, pause and
+//!   restart, and the network between them and a client, to break.
 
 pub mod cancel;
 mod clock;
@@ -22,16 +22,28 @@ pub mod faults;
 pub mod helper;
 mod lab;
 pub mod liars;
+#[cfg(target_os = "linux")]
+pub mod mariadb;
 pub mod model;
 #[cfg(target_os = "linux")]
+pub mod pgbouncer;
+#[cfg(target_os = "linux")]
+pub mod postgres;
+#[cfg(target_os = "linux")]
 pub mod process;
+#[cfg(target_os = "linux")]
+mod programs;
 #[cfg(target_os = "linux")]
 pub mod proxy;
 #[cfg(target_os = "linux")]
 pub mod redis;
 mod run;
 pub mod servers;
+#[cfg(target_os = "linux")]
+pub mod sql;
 pub mod steps;
+#[cfg(target_os = "linux")]
+pub mod tls;
 
 pub use clock::TokioClock;
 pub use cx::Cx;

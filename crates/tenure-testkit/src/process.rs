@@ -67,6 +67,11 @@ impl Server {
         child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
+    /// The number of the process, while it is not known to be gone.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child().as_ref().map(Child::id)
+    }
+
     /// Waits until the server answers.
     ///
     /// # Errors

@@ -8,7 +8,6 @@ mod cluster;
 mod options;
 mod sentinels;
 mod server;
-mod tls;
 
 use std::{env, sync::OnceLock};
 
@@ -17,8 +16,8 @@ pub use cluster::{Cluster, SlotMove};
 pub use options::{Persistence, RedisOptions, Role};
 pub use sentinels::Sentinels;
 pub use server::Redis;
-pub use tls::{Certificates, certificates};
 
+pub use crate::tls::{Certificates, certificates};
 use crate::{Failure, Result};
 
 /// Says which package is missing, if one is.

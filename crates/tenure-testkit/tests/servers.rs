@@ -1,6 +1,15 @@
 //! Tests the private servers and the proxy that other tests stand on: `cargo test -p tenure-testkit --test servers`.
 
 #[cfg(target_os = "linux")]
+#[path = "servers/mariadb.rs"]
+mod mariadb;
+#[cfg(target_os = "linux")]
+#[path = "servers/pgbouncer.rs"]
+mod pgbouncer;
+#[cfg(target_os = "linux")]
+#[path = "servers/postgres.rs"]
+mod postgres;
+#[cfg(target_os = "linux")]
 #[path = "servers/process.rs"]
 mod process;
 #[cfg(target_os = "linux")]
@@ -9,6 +18,9 @@ mod proxy;
 #[cfg(target_os = "linux")]
 #[path = "servers/redis.rs"]
 mod redis;
+#[cfg(target_os = "linux")]
+#[path = "servers/tls.rs"]
+mod tls;
 
 use std::process::ExitCode;
 
@@ -22,23 +34,29 @@ fn main() -> ExitCode {
     use libtest_mimic::{Arguments, Trial, run};
     use tenure_testkit::{servers::Found, trials};
 
-    if let Some(code) = process::run_if_asked() {
+    if let Some(code) = process::run_if_asked().or_else(postgres::run_if_asked) {
         return code;
     }
-    let all = match tenure_testkit::redis::installed() {
-        Ok(()) => [("process", process::TESTS), ("redis", redis::TESTS), ("proxy", proxy::TESTS)]
-            .into_iter()
-            .flat_map(|(area, tests)| {
-                tests.iter().map(move |&(name, test)| (format!("{area}::{name}"), test))
-            })
-            .map(|(name, test)| Trial::test(name, move || Ok(test()?)))
+    let redis = tenure_testkit::redis::installed();
+    let all = [
+        ("process", redis.clone(), process::TESTS),
+        ("redis", redis.clone(), redis::TESTS),
+        ("proxy", redis, proxy::TESTS),
+        ("mariadb", tenure_testkit::mariadb::installed(), mariadb::TESTS),
+        ("postgres", tenure_testkit::postgres::installed(), postgres::TESTS),
+        ("pgbouncer", tenure_testkit::pgbouncer::installed(), pgbouncer::TESTS),
+    ];
+    let all = all.into_iter().flat_map(|(name, installed, tests)| match installed {
+        Ok(()) => tests
+            .iter()
+            .map(|&(test, run)| Trial::test(format!("{name}::{test}"), move || Ok(run()?)))
             .collect(),
-        Err(reason) => trials(vec![Found::Missing { name: "redis", reason }]),
-    };
+        Err(reason) => trials(vec![Found::Missing { name, reason }]),
+    });
     let mut args = Arguments::from_args();
     // They wait for servers far more than they compute.
     args.test_threads.get_or_insert(8);
-    run(&args, all).exit_code()
+    run(&args, all.collect()).exit_code()
 }
 
 /// A test and its name.

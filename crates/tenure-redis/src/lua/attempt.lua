@@ -2,57 +2,54 @@
 --
 -- KEYS[1]  the line
 -- KEYS[2]  the mark: the largest number drawn for any line beside it, since when this is known, and in which life
--- ARGV[3]  claim id        ARGV[4]  mode: x, s or p   ARGV[5]  permits to take   ARGV[6]  permits in all
--- ARGV[7]  ttl             ARGV[8]  q to wait, t not  ARGV[9]  the least number  ARGV[10] the client
--- ARGV[11] note            ARGV[12] 1 if this server's memory survives a crash whole
+-- ARGV[3]  claim id    ARGV[4]  mode (x, s or p), then q to wait or t not to    ARGV[5]  ttl
+-- ARGV[6]  how long a line of one is kept: twice the ttl, in milliseconds
+-- ARGV[7]  the client  ARGV[8]  note
+-- and if they are not 0:  ARGV[9] the least number   ARGV[10] 1 if this server's memory survives a crash whole
+--                         ARGV[11] permits to take   ARGV[12] permits in all
 --
--- { 1, number, for how long nothing was forgotten }                  it holds
+-- number and for how long nothing was forgotten, packed: it holds
 -- { 0, number or -1, how many ahead, blocker's mode, take, of, when the first lease ends }  it does not
 -- { -1 } evicted    { -2 } released before    { -3 } the line is full    { -4 } the least number is absurd
-local id, patient, floor = ARGV[3], ARGV[8] == 'q', tonumber(ARGV[9])
+
+-- [head.lua]
+
+local id, ttl, floor = ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[9] or 0)
 local MOST, DAY = 10000, 86400000000
-
-
--- The last number drawn here, and since when nothing was forgotten.
-local function mark()
-  local last, since, life = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%d+) (%S+)$')
-  if not last then
-    return 0, now
-  elseif life ~= incarnation and ARGV[12] ~= '1' then
-    return tonumber(last), now
-  end
-  return tonumber(last), tonumber(since)
-end
-
-local function draw()
-  local last, since = mark()
-  local number = math.max(last + 1, floor, now)
-  redis.call('SET', KEYS[2], string.format('%.0f %.0f ', number, since) .. incarnation)
-  return number, since
-end
-
 if floor > now + DAY then
   return { -4 }
 end
-local place = {
-  0, ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), now + ARGV[7], now, STANDS, ARGV[10],
-}
-local found = redis.call('HMGET', KEYS[1], 'line', id)
-local since
 
--- Nobody is in line.
-if not found[1] then
-  place[SEQ], since = draw()
-  local expires = math.ceil((place[DEADLINE] + place[TTL]) / 1000)
-  local line = { incarnation, place[DEADLINE], expires, 1, place[MODE], place[OF], place[TAKE], 0, id, now }
-  redis.call('HSET', KEYS[1], 'line', cmsgpack.pack(line), id, cmsgpack.pack(place), 'n' .. id, ARGV[11])
-  redis.call('PEXPIREAT', KEYS[1], expires)
-  return { 1, place[SEQ], math.max(0, now - since) }
+-- The last number drawn here, and since when nothing was forgotten.
+local mark = redis.call('GET', KEYS[2])
+local last, since = 0, now
+if mark and #mark > 16 then
+  local from, at
+  last, from, at = struct.unpack('>dd', mark)
+  if ARGV[10] == '1' or string.sub(mark, at) == incarnation then
+    since = from
+  end
+end
+local number = math.max(last + 1, floor, now)
+local drawn = struct.pack('>dd', number, since) .. incarnation
+local place = {
+  number, string.sub(ARGV[4], 1, 1), tonumber(ARGV[11] or 0), tonumber(ARGV[12] or 0), ttl, 0, now, STANDS, ARGV[7],
+  id, incarnation, ARGV[8],
+}
+
+-- Nobody is in line. (A server that is out of memory refuses even to look; what follows tells which it is.)
+local free = redis.pcall('HSETNX', KEYS[1], 'line', cmsgpack.pack(place))
+if free == 1 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[6])
+  redis.call('SET', KEYS[2], drawn)
+  return struct.pack('>dd', number, math.max(0, now - since))
+elseif free ~= 0 and not string.find(free.err, 'OOM', 1, true) then
+  return redis.call('HSETNX', KEYS[1], 'line', '') -- the same refusal, with the place where it came from
 end
 
 -- [line.lua]
 
-local line = read(KEYS[1], id, found, id)
+local line = read(KEYS[1], id, nil, id)
 local mine = line.places[id]
 
 local function busy(number, ahead, wish)
@@ -73,29 +70,27 @@ if mine then
     return { mine[STATE] == RELEASED and -2 or -1 }
   end
   place = mine
-  prolong(line, id, place, tonumber(ARGV[7]))
+  prolong(line, id, place, ttl)
 else
   local ahead = #line.order / 16
-  if not patient and not (line.holders == ahead and fits(line, place)) then
+  if string.sub(ARGV[4], 2) == 't' and not (line.holders == ahead and fits(line, place)) then
     save(line)
     return busy(-1, ahead, place)
   elseif ahead >= MOST then
     save(line)
     return { -3 }
   end
-  place[SEQ], since = draw()
+  redis.call('SET', KEYS[2], drawn)
+  place = { number, place[MODE], place[TAKE], place[OF], ttl, now + ttl, now, STANDS, place[CLIENT] }
   line.order = line.order .. id
   line.changed = true
-  line.notes[id] = ARGV[11]
+  line.notes[id] = ARGV[8]
   write(line, id, place)
   settle(line, id)
 end
 save(line)
 local ahead = index_of(line, id)
 if ahead < line.holders then
-  if not since then
-    since = select(2, mark())
-  end
-  return { 1, place[SEQ], math.max(0, now - since) }
+  return struct.pack('>dd', place[SEQ], math.max(0, now - since))
 end
 return busy(place[SEQ], ahead, place)

@@ -5,6 +5,8 @@
 --
 -- 1 if the hold lives on, 0 if there is no such place, -1 if its mode has no weaker one.
 
+-- [head.lua]
+
 -- [line.lua]
 
 local id = ARGV[3]

@@ -5,6 +5,8 @@
 --
 -- 2 if the place is free, 1 if it will be, 0 if there is no such place.
 
+-- [head.lua]
+
 -- [line.lua]
 
 local id, at_once = ARGV[3], ARGV[5] == '1'

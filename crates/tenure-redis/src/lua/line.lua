@@ -113,6 +113,12 @@ local function bury(line, id, ttl, state)
   write(line, id, { 0, 'x', 0, 0, ttl, now + ttl, now, state, '' })
 end
 
+-- Whether a line was written by another clock: in another life of the server (a restart, a failover), or before the
+-- clock was set back.
+local function is_foreign_time(life, seen)
+  return life ~= incarnation or now + SECOND < seen
+end
+
 -- Removes what has lapsed. A line that was written by another clock gives every place a whole lease instead: a holder
 -- may believe as long, and no longer.
 local function purge(line, silent)
@@ -149,17 +155,44 @@ local function purge(line, silent)
   settle(line, silent)
 end
 
+local function foreign()
+  error('-FOREIGN the key is no line of tenure')
+end
+
+-- Reads a line of one.
+local function read_one(line, packed, place)
+  local left = redis.call('PTTL', line.key) * 1000 - place[TTL]
+  if place[LIFE] ~= incarnation or left > place[TTL] + SECOND then
+    left, place[LIFE], line.changed = place[TTL], incarnation, true
+  end
+  place[DEADLINE] = now + left
+  local id = place[ID]
+  line.one, line.incarnation, line.graves, line.expires = packed, incarnation, 0, 0
+  line.calm, line.holders, line.mode, line.of, line.taken = FAR, 1, place[MODE], place[OF], place[TAKE]
+  line.order, line.places[id], line.notes[id] = id, place, place[NOTE]
+  if left <= 0 then
+    remove(line, id, place)
+  else
+    write(line, id, place)
+    line.written[id] = line.changed or nil
+  end
+end
+
 -- Reads a line, and one place of it in the same call, unless that was done.
 local function read(key, id, found, silent)
   found = found or redis.call('HMGET', key, 'line', id)
   local line = { key = key, places = {}, written = {}, notes = {}, gone = {}, changed = false, there = found[1] and true }
   if line.there then
     local fine, head = pcall(cmsgpack.unpack, found[1])
-    if not fine or type(head) ~= 'table' or #head ~= 10 then
-      error('-FOREIGN the key is no line of tenure')
+    if fine and type(head) == 'table' and #head == NOTE then
+      read_one(line, found[1], head)
+      return line
+    elseif not fine or type(head) ~= 'table' or #head ~= 10 then
+      foreign()
     end
     line.incarnation, line.calm, line.expires, line.holders, line.mode, line.of, line.taken, line.graves, line.order,
       line.seen = unpack(head)
+    line.lasts = line.expires
     line.places[id] = found[2] and cmsgpack.unpack(found[2]) or nil
     purge(line, silent)
   else
@@ -180,11 +213,31 @@ end
 -- through what follows another: so a line that is there is first shrunk or touched, and renewals and releases work.
 local function save(line)
   local empty = line.order == '' and line.graves == 0
-  if line.there then
-    if empty then
-      redis.call('DEL', line.key)
+  if line.there and empty then
+    redis.call('DEL', line.key)
+    return
+  end
+  if line.one then
+    if not line.changed and not next(line.written) then
       return
     end
+    local place = line.places[string.sub(line.order, 1, 16)]
+    if #line.order == 16 and line.graves == 0 and place[ID] and place[STATE] == STANDS then
+      local deadline = place[DEADLINE]
+      redis.call('PEXPIRE', line.key, math.ceil((deadline - now + place[TTL]) / 1000) + 1)
+      place[DEADLINE] = 0
+      local packed = cmsgpack.pack(place)
+      place[DEADLINE] = deadline
+      if packed ~= line.one then
+        redis.call('HSET', line.key, 'line', packed)
+      end
+      return
+    end
+    -- Others have come, or it must be remembered for more than its place.
+    for id in pairs(line.places) do
+      line.written[id] = true
+    end
+  elseif line.there then
     for i = 1, #line.gone, 1000 do
       redis.call('HDEL', line.key, unpack(line.gone, i, math.min(i + 999, #line.gone)))
     end
@@ -201,7 +254,7 @@ local function save(line)
   if empty or (#fields == 0 and not line.changed) then
     return
   end
-  if line.there then
+  if line.there and (line.expires ~= line.lasts or #line.gone == 0) then
     redis.call('PEXPIREAT', line.key, line.expires)
   end
   table.insert(fields, 'line')

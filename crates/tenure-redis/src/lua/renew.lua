@@ -2,11 +2,11 @@
 --
 -- KEYS     the lines, one for each hold; then, if there is a floor, the mark
 -- ARGV[3]  what the mark is raised to, or 0
--- ARGV[4], [5], [6], then the next hold's: claim id, number, ttl
+-- ARGV[4] to [7], then the next hold's: claim id, number, ttl, how long a line of one is kept
 --
 -- For each hold 1 if it lives on, 0 if there is no such place.    { -4 } the floor is absurd
 
--- [line.lua]
+-- [head.lua]
 
 local floor = tonumber(ARGV[3])
 local holds = floor > 0 and #KEYS - 1 or #KEYS
@@ -15,6 +15,31 @@ local DAY = 86400000000
 if floor > now + DAY then
   return { -4 }
 end
+
+-- Lines of one, as most are, live on by their key's expiry alone.
+local renewed, rest = {}, {}
+for i = 1, holds do
+  local id, number, ttl = ARGV[4 * i], tonumber(ARGV[4 * i + 1]), tonumber(ARGV[4 * i + 2])
+  local one = redis.pcall('HGET', KEYS[i], 'line')
+  local fine, place = pcall(cmsgpack.unpack, one)
+  if fine and type(place) == 'table' and place[ID] == id and place[SEQ] == number and place[TTL] == ttl
+    and place[LIFE] == incarnation then
+    local left = redis.call('PTTL', KEYS[i]) * 1000 - ttl
+    if left > 0 and left <= ttl + SECOND then
+      redis.call('PEXPIRE', KEYS[i], ARGV[4 * i + 3])
+      renewed[i] = 1
+    end
+  end
+  if not renewed[i] then
+    renewed[i] = 0
+    table.insert(rest, i)
+  end
+end
+if #rest == 0 and floor == 0 then
+  return renewed
+end
+
+-- [line.lua]
 
 -- A key that is no line any more has no place, and must not keep the others from being renewed.
 local function read_or_lose(key, id)
@@ -28,12 +53,10 @@ local function read_or_lose(key, id)
   end
 end
 
-local renewed = {}
-for i = 1, holds do
-  local id, number, ttl = ARGV[1 + 3 * i], tonumber(ARGV[2 + 3 * i]), tonumber(ARGV[3 + 3 * i])
+for _, i in ipairs(rest) do
+  local id, number, ttl = ARGV[4 * i], tonumber(ARGV[4 * i + 1]), tonumber(ARGV[4 * i + 2])
   local line = read_or_lose(KEYS[i], id)
   local place = line and line.places[id]
-  renewed[i] = 0
   if place and place[STATE] == STANDS and place[SEQ] == number then
     prolong(line, id, place, ttl)
     renewed[i] = 1
@@ -45,10 +68,13 @@ end
 
 -- Last, because a server that is out of memory lets this through only after another write.
 if floor > 0 then
-  local last, since, life = string.match(redis.call('GET', KEYS[#KEYS]) or '', '^(%d+) (%d+) (%S+)$')
-  if tonumber(last or 0) < floor then
-    local kept = (since or string.format('%.0f', now)) .. ' ' .. (life or incarnation)
-    redis.call('SET', KEYS[#KEYS], string.format('%.0f ', floor) .. kept)
+  local mark = redis.call('GET', KEYS[#KEYS])
+  local last, since, at = 0, now, nil
+  if mark and #mark > 16 then
+    last, since, at = struct.unpack('>dd', mark)
+  end
+  if last < floor then
+    redis.call('SET', KEYS[#KEYS], struct.pack('>dd', floor, since) .. (at and string.sub(mark, at) or incarnation))
   end
 end
 return renewed

@@ -3,28 +3,39 @@
 -- KEYS[1]  the line
 --
 -- For each place that lives: claim id, number, mode, take, of, lease left, age, note.
+
+-- [head.lua]
+
+local shown = {}
+
+local function show(id, place, deadline, note)
+  if now < deadline then
+    for _, value in ipairs({
+      id, place[SEQ], place[MODE], place[TAKE], place[OF], deadline - now, math.max(0, now - place[TAKEN]), note,
+    }) do
+      table.insert(shown, value)
+    end
+  end
+end
+
 local all = redis.call('HGETALL', KEYS[1])
 local fields = {}
 for i = 1, #all, 2 do
   fields[all[i]] = all[i + 1]
 end
-local shown = {}
 if fields.line then
   local line = cmsgpack.unpack(fields.line)
-  local moved, order = is_foreign_time(line[1], line[10]), line[9]
+  -- If another clock wrote a line, the first verb will give it a whole lease.
+  if #line == NOTE then
+    local left = line[LIFE] == incarnation and redis.call('PTTL', KEYS[1]) * 1000 - line[TTL] or line[TTL]
+    show(line[ID], line, now + math.min(left, line[TTL]), line[NOTE])
+    return shown
+  end
+  local moved, order = line[1] ~= incarnation or now + SECOND < line[10], line[9]
   for at = 1, #order, 16 do
     local id = string.sub(order, at, at + 15)
     local place = cmsgpack.unpack(fields[id])
-    -- If another clock wrote this, the first verb will give it a whole lease.
-    local deadline = moved and now + place[TTL] or place[DEADLINE]
-    if now < deadline then
-      for _, value in ipairs({
-        id, place[SEQ], place[MODE], place[TAKE], place[OF], deadline - now, math.max(0, now - place[TAKEN]),
-        fields['n' .. id] or '',
-      }) do
-        table.insert(shown, value)
-      end
-    end
+    show(id, place, moved and now + place[TTL] or place[DEADLINE], fields['n' .. id] or '')
   end
 end
 return shown

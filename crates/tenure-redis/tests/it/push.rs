@@ -189,7 +189,7 @@ async fn who_does_not_wait_is_told_to_ask_at_once() -> Result {
     ensure!(wait(&engine, &hasty).await?.seat.is_none(), "a claim that does not wait has a seat");
     ensure_eq!(turn(&engine, &hasty).await?, Turn::Again, "the turn of a claim that nobody waits for");
     wait_until("nothing is left of it", LIMIT, || {
-        ensure!(server.command(&["HLEN", "tenure:lock:k"])?.int() == Some(3), "fields of a stranger");
+        ensure!(server.command(&["HLEN", "tenure:lock:k"])?.int() == Some(1), "fields of a stranger");
         Ok(())
     })?;
     Ok(())

@@ -11,7 +11,7 @@ use tenure_testkit::{
 use crate::support::{brief, claim, open};
 
 /// The commands, in the order in which they are first needed.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 19] = [
     "info",
     "set",
     "get",
@@ -19,7 +19,10 @@ const COMMANDS: [&str; 16] = [
     "evalsha",
     "eval",
     "time",
+    "hsetnx",
+    "pexpire",
     "hmget",
+    "pttl",
     "hset",
     "pexpireat",
     "hget",

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::tls::Certificates;
+use crate::tls::Certificates;
 
 /// How a server is set up. The default is one alone, without persistence, password or TLS.
 #[derive(Clone, Debug, Default)]

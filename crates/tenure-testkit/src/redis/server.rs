@@ -3,11 +3,11 @@ use std::{fs, net::SocketAddr, sync::OnceLock, time::Duration};
 use super::{
     admin::{Admin, Reply},
     options::{ADMIN, Ports, RedisOptions, Role},
-    tls::certificates,
 };
 use crate::{
     Failure, Result, ensure,
     process::{Launch, Port, Room, Server, wait_until},
+    tls::certificates,
 };
 
 /// How long a server may take until it answers, on a machine busy with other things.

@@ -1,3 +1,5 @@
+//! Certificates for servers with TLS.
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -19,6 +21,17 @@ pub struct Certificates {
     /// An authority that signed nothing.
     pub stranger: PathBuf,
     _room: Room,
+}
+
+impl Certificates {
+    /// Copies the authority's certificate, the certificate and its key into a directory, as `ca.crt`, `server.crt`
+    /// and `server.key`: servers that run as another user must own their key.
+    pub(crate) fn copy_to(&self, dir: &Path) -> Result {
+        for (file, name) in [(&self.ca, "ca.crt"), (&self.cert, "server.crt"), (&self.key, "server.key")] {
+            fs::copy(file, dir.join(name))?;
+        }
+        Ok(())
+    }
 }
 
 /// The certificates of this test process, made when they are first asked for, good for two days.
