@@ -263,9 +263,12 @@ impl RedisEngine {
     async fn release_(&self, claim: &Claim, answered: Answered) -> Result<Released> {
         self.news.forget(claim.id);
         let (line, id) = (self.names.line(&claim.key), claim.id.to_bytes());
-        let doubt = u64::from(answered == Answered::InDoubt);
-        let args = [Arg::Bytes(&id), Arg::Number(micros(claim.ttl.get())), Arg::Number(doubt)];
-        let (_, answer) = self.run(Op::Release, &script::RELEASE, &[line], &args).await?;
+        let args = [Arg::Bytes(&id), Arg::Number(micros(claim.ttl.get()))];
+        let args = match answered {
+            Answered::All => &args[..1],
+            Answered::InDoubt => &args,
+        };
+        let (_, answer) = self.run(Op::Release, &script::RELEASE, &[line], args).await?;
         match i64::from_redis_value(answer) {
             Ok(1) => Ok(Released::Freed),
             Ok(0) => Ok(Released::NotHeld),

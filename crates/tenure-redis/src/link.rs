@@ -182,8 +182,16 @@ impl Link {
 
     /// The command that runs a script: every script's first arguments are this server's life and where to tell.
     fn command(&self, verb: &str, script: &str, call: &Call<'_>, channels: &str) -> Cmd {
-        let mut cmd = redis::cmd(verb);
-        cmd.arg(script).arg(call.keys.len()).arg(call.keys).arg(self.incarnation).arg(channels);
+        let size = |arg: &Arg<'_>| match arg {
+            Arg::Bytes(bytes) => bytes.len(),
+            Arg::Number(_) => 20,
+        };
+        let keys: usize = call.keys.iter().map(Vec::len).sum();
+        let args: usize = call.args.iter().map(size).sum();
+        let count = 5 + call.keys.len() + call.args.len();
+        let mut cmd =
+            Cmd::with_capacity(count, verb.len() + script.len() + keys + args + channels.len() + 24);
+        cmd.arg(verb).arg(script).arg(call.keys.len()).arg(call.keys).arg(self.incarnation).arg(channels);
         for arg in call.args {
             match arg {
                 Arg::Bytes(bytes) => cmd.arg(bytes),

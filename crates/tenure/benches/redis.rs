@@ -76,8 +76,6 @@ fn uncontended() {
 /// Five independent servers beside one of them.
 fn quorum() {
     const OPS: u32 = 50;
-    let options =
-        tenure_testkit::redis::RedisOptions { persistence: Persistence::AofAlways, ..Default::default() };
     let five = tenure_testkit::redis::five(&Default::default()).unwrap();
     let hosts: Vec<_> = five.iter().map(|server| server.addr().to_string()).collect();
     runtime().block_on(async {

@@ -1,11 +1,11 @@
 -- Makes a claim neither hold nor wait, touches no other, and tells those who now hold.
 --
 -- KEYS[1]  the line
--- ARGV[3]  claim id   ARGV[4]  ttl   ARGV[5]  1 if an attempt of this claim may still be on its way
+-- ARGV[3]  claim id   ARGV[4]  its ttl, if an attempt of this claim may still be on its way
 --
 -- 1 if it had a place, 0 if not.
 
-local id, doubt = ARGV[3], ARGV[5] == '1'
+local id, doubt = ARGV[3], ARGV[4]
 local found = redis.call('HMGET', KEYS[1], 'line', id)
 
 -- Nobody else is in line, and the lease is as it should be. (The numbers of the fields are those of head.lua.)
