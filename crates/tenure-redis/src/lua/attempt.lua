@@ -26,7 +26,9 @@ local last, since = 0, now
 if mark and #mark > 16 then
   local from, at
   last, from, at = struct.unpack('>dd', mark)
-  if ARGV[10] == '1' or string.sub(mark, at) == incarnation then
+  if not (last < FAR and last % 1 == 0) then
+    last = 0 -- somebody damaged it
+  elseif ARGV[10] == '1' or string.sub(mark, at) == incarnation then
     since = from
   end
 end

@@ -14,7 +14,7 @@ local line = read(KEYS[1], id)
 local place = line.places[id]
 local answer = 0
 if place and place[STATE] <= STOPPED and place[SEQ] == tonumber(ARGV[4]) then
-  tell('L', id, place)
+  tell(line, 'L', id, place)
   if not at_once and index_of(line, id) < line.holders then
     place[STATE] = STOPPED
     write(line, id, place)

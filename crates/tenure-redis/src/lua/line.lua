@@ -1,8 +1,10 @@
 -- What verbs do with a line. This text stands where a verb says so: building these functions takes the server longer
 -- than the common case of a lock that nobody else wants, so that case comes first.
 
-local function tell(kind, id, place)
-  redis.call('PUBLISH', channels .. place[CLIENT], kind .. id .. string.format('%.0f ', place[SEQ]) .. incarnation)
+-- Has a client told at the end: if the server refuses to write, it must not have said that somebody holds.
+local function tell(line, kind, id, place)
+  table.insert(line.told, channels .. place[CLIENT])
+  table.insert(line.told, kind .. id .. string.format('%.0f ', place[SEQ]) .. incarnation)
 end
 
 local function place_of(line, id)
@@ -49,7 +51,7 @@ local function settle(line, silent)
     line.mode, line.of, line.taken = place[MODE], place[OF], line.taken + place[TAKE]
     line.changed = true
     if id ~= silent then
-      tell('H', id, place)
+      tell(line, 'H', id, place)
     end
   end
 end
@@ -65,7 +67,7 @@ local function remove(line, id, place)
       line.taken = line.holders > 0 and line.taken - place[TAKE] or 0
     end
   end
-  line.places[id], line.written[id] = nil, nil
+  line.places[id], line.written[id], line.notes[id] = nil, nil, nil
   line.changed = true
   table.insert(line.gone, id)
   table.insert(line.gone, 'n' .. id)
@@ -159,13 +161,17 @@ local function foreign()
   error('-FOREIGN the key is no line of tenure')
 end
 
--- Reads a line of one.
+-- Reads a line of one. The clock is read again after what is left of the lease, or a server that stalls between the
+-- two would cut the lease short by as much.
 local function read_one(line, packed, place)
   local left = redis.call('PTTL', line.key) * 1000 - place[TTL]
+  time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
   if place[LIFE] ~= incarnation or left > place[TTL] + SECOND then
     left, place[LIFE], line.changed = place[TTL], incarnation, true
   end
   place[DEADLINE] = now + left
+  line.ends = not line.changed and place[DEADLINE]
   local id = place[ID]
   line.one, line.incarnation, line.graves, line.expires = packed, incarnation, 0, 0
   line.calm, line.holders, line.mode, line.of, line.taken = FAR, 1, place[MODE], place[OF], place[TAKE]
@@ -181,7 +187,8 @@ end
 -- Reads a line, and one place of it in the same call, unless that was done.
 local function read(key, id, found, silent)
   found = found or redis.call('HMGET', key, 'line', id)
-  local line = { key = key, places = {}, written = {}, notes = {}, gone = {}, changed = false, there = found[1] and true }
+  local line = { key = key, places = {}, written = {}, notes = {}, gone = {}, told = {}, changed = false }
+  line.there = found[1] and true
   if line.there then
     local fine, head = pcall(cmsgpack.unpack, found[1])
     if fine and type(head) == 'table' and #head == NOTE then
@@ -211,7 +218,7 @@ end
 
 -- Writes what changed. A server that is out of memory refuses a script's first write if that may take more, and lets
 -- through what follows another: so a line that is there is first shrunk or touched, and renewals and releases work.
-local function save(line)
+local function store(line)
   local empty = line.order == '' and line.graves == 0
   if line.there and empty then
     redis.call('DEL', line.key)
@@ -224,7 +231,9 @@ local function save(line)
     local place = line.places[string.sub(line.order, 1, 16)]
     if #line.order == 16 and line.graves == 0 and place[ID] and place[STATE] == STANDS then
       local deadline = place[DEADLINE]
-      redis.call('PEXPIRE', line.key, math.ceil((deadline - now + place[TTL]) / 1000) + 1)
+      -- What was counted from the key's expiry was rounded up before; once more each time would keep it forever.
+      local round = deadline == line.ends and 0 or 1
+      redis.call('PEXPIRE', line.key, math.ceil((deadline - now + place[TTL]) / 1000) + round)
       place[DEADLINE] = 0
       local packed = cmsgpack.pack(place)
       place[DEADLINE] = deadline
@@ -264,5 +273,12 @@ local function save(line)
   end
   if not line.there then
     redis.call('PEXPIREAT', line.key, line.expires)
+  end
+end
+
+local function save(line)
+  store(line)
+  for i = 1, #line.told, 2 do
+    redis.call('PUBLISH', line.told[i], line.told[i + 1])
   end
 end

@@ -30,11 +30,11 @@ if found[2] and not doubt then
     local next_id = string.sub(head[9], 17, 32)
     local place = cmsgpack.unpack(redis.call('HGET', KEYS[1], next_id))
     if place[MODE] == 'x' then
-      local message = 'H' .. next_id .. string.format('%.0f ', place[SEQ]) .. incarnation
-      redis.call('PUBLISH', channels .. place[CLIENT], message)
       redis.call('HDEL', KEYS[1], id, 'n' .. id)
       head[9], head[10] = string.sub(head[9], 17), now
       redis.call('HSET', KEYS[1], 'line', cmsgpack.pack(head))
+      local message = 'H' .. next_id .. string.format('%.0f ', place[SEQ]) .. incarnation
+      redis.call('PUBLISH', channels .. place[CLIENT], message)
       return 1
     end
   end

@@ -72,6 +72,9 @@ if floor > 0 then
   local last, since, at = 0, now, nil
   if mark and #mark > 16 then
     last, since, at = struct.unpack('>dd', mark)
+    if not (last < FAR and last % 1 == 0) then
+      last, since, at = 0, now, nil -- somebody damaged it
+    end
   end
   if last < floor then
     redis.call('SET', KEYS[#KEYS], struct.pack('>dd', floor, since) .. (at and string.sub(mark, at) or incarnation))

@@ -10,6 +10,7 @@ mod life;
 mod links;
 mod memory;
 mod numbers;
+mod one;
 mod push;
 mod refused;
 mod rights;

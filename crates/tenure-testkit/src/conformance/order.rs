@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use tenure_core::{Claim, Engine, Standing};
+use tenure_core::{Claim, Engine, Standing, Wake};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -73,7 +73,10 @@ async fn a_long_line_is_kept(cx: Cx) -> Result<()> {
 
 /// A line of twenty claims of two clients drains to the last one.
 async fn waiters_are_never_forgotten(cx: Cx) -> Result<()> {
-    drain(&cx, Yielding::over(cx.a.clone()), Yielding::over(cx.b.clone()), Duration::from_secs(3)).await
+    // Long enough to show that pushes come, where they are promised.
+    let recheck = if cx.guarantees.wake == Wake::Push { 3_000 } else { 100 };
+    let recheck = Duration::from_millis(recheck);
+    drain(&cx, Yielding::over(cx.a.clone()), Yielding::over(cx.b.clone()), recheck).await
 }
 
 /// A line drains when no push ever arrives, by asking again.
