@@ -170,8 +170,9 @@ local function read_one(line, packed, place)
   if place[LIFE] ~= incarnation or left > place[TTL] + SECOND then
     left, place[LIFE], line.changed = place[TTL], incarnation, true
   end
-  place[DEADLINE] = now + left
-  line.ends = not line.changed and place[DEADLINE]
+  -- The key is kept for up to a millisecond more than twice the ttl, which is no lease of its own.
+  place[DEADLINE] = now + math.min(left, place[TTL])
+  line.ends = not line.changed and left <= place[TTL] and place[DEADLINE]
   local id = place[ID]
   line.one, line.incarnation, line.graves, line.expires = packed, incarnation, 0, 0
   line.calm, line.holders, line.mode, line.of, line.taken = FAR, 1, place[MODE], place[OF], place[TAKE]
