@@ -1,5 +1,7 @@
 //! What kind of server this is: the grade its locks deserve, and what an operator should know.
 
+use std::collections::HashMap;
+
 use redis::{FromRedisValue, RedisResult, aio::MultiplexedConnection};
 use tenure_core::{
     Crash, Error, ErrorKind, Fact, Failover, Fences, Floors, Grade, Guarantees, Modes, Op, Order, Reach,
@@ -9,14 +11,14 @@ use tenure_core::{
 use crate::{
     ENGINE,
     address::Address,
-    link::Info,
     url::{Eviction, RedisOptions, Topology},
 };
 
 /// What a server says about itself.
 #[derive(Debug)]
 pub(crate) struct Found {
-    info: Info,
+    /// The fields of `INFO`.
+    info: HashMap<String, String>,
     /// `None` if this user may not ask.
     appendfsync: Option<String>,
 }

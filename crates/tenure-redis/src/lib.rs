@@ -28,6 +28,7 @@ mod sentinel;
 mod slot;
 mod trouble;
 mod url;
+mod words;
 
 pub use self::{
     engine::RedisEngine,

@@ -5,7 +5,6 @@
 //! connection, and knows the life of the server at its other end.
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
         Arc,
@@ -326,6 +325,3 @@ impl fmt::Debug for Link {
         )
     }
 }
-
-/// The fields of an `INFO` answer.
-pub(crate) type Info = HashMap<String, String>;

@@ -94,52 +94,7 @@ impl PgBouncer {
         format!("postgres://{ADMIN}@{}/{DATABASE}", self.addr())
     }
 
-    /// The process, for its directory and log.
-    #[must_use]
-    pub const fn process(&self) -> &Server {
-        &self.server
-    }
-
-    /// Kills it without warning, and with it all connections; nothing answers until [`PgBouncer::restart`].
-    ///
-    /// # Errors
-    /// If the signal cannot be sent.
-    pub fn kill(&self) -> Result {
-        self.server.kill()
-    }
-
-    /// Ends it as an operator in a hurry would, with open connections.
-    ///
-    /// # Errors
-    /// If it is down or does not end in time.
-    pub fn terminate(&self) -> Result {
-        self.server.terminate()
-    }
-
-    /// Starts it again on the same port, killing it first if it runs, and waits until it answers.
-    ///
-    /// # Errors
-    /// If it does not.
-    pub fn restart(&self) -> Result {
-        self.server.start_again()?;
-        self.wait_ready()
-    }
-
-    /// Freezes it: it accepts connections and passes nothing on.
-    ///
-    /// # Errors
-    /// If it is down.
-    pub fn pause(&self) -> Result {
-        self.server.pause()
-    }
-
-    /// Lets it go on after a pause.
-    ///
-    /// # Errors
-    /// If it is down.
-    pub fn resume(&self) -> Result {
-        self.server.resume()
-    }
+    crate::process::operated!();
 
     /// Opens a connection to [`DATABASE`] through the pool, as the administrator.
     ///

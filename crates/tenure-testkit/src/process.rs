@@ -203,3 +203,57 @@ impl Drop for Server {
         let _ = self.kill();
     }
 }
+
+/// What a test does to a server that is one process, for the `impl` of a type with a field `server` and a method
+/// `wait_ready`.
+macro_rules! operated {
+    () => {
+        /// The process, for its directory and log.
+        #[must_use]
+        pub const fn process(&self) -> &$crate::process::Server {
+            &self.server
+        }
+
+        /// Kills it without warning, and with it all connections; nothing answers until it is started again.
+        ///
+        /// # Errors
+        /// If the signal cannot be sent.
+        pub fn kill(&self) -> $crate::Result {
+            self.server.kill()
+        }
+
+        /// Ends it as an operator would.
+        ///
+        /// # Errors
+        /// If it is down or does not end in time.
+        pub fn terminate(&self) -> $crate::Result {
+            self.server.terminate()
+        }
+
+        /// Starts it again on the same port and data, killing it first if it runs, and waits until it answers.
+        ///
+        /// # Errors
+        /// If it does not.
+        pub fn restart(&self) -> $crate::Result {
+            self.server.start_again()?;
+            self.wait_ready()
+        }
+
+        /// Freezes it: it accepts connections and answers nothing.
+        ///
+        /// # Errors
+        /// If it is down.
+        pub fn pause(&self) -> $crate::Result {
+            self.server.pause()
+        }
+
+        /// Lets it go on after a pause.
+        ///
+        /// # Errors
+        /// If it is down.
+        pub fn resume(&self) -> $crate::Result {
+            self.server.resume()
+        }
+    };
+}
+pub(crate) use operated;

@@ -50,32 +50,18 @@ fn a_job_runs_under_a_lock_that_others_see_and_nothing_stays() {
 }
 
 #[test]
-fn a_job_whose_server_dies_is_stopped_before_its_lease_ends() {
-    let server = Redis::start(RedisOptions::default()).unwrap();
-    let bed = Bed::new();
+fn a_job_whose_server_dies_or_freezes_is_stopped_before_its_lease_ends() {
     let script = "trap 'echo term; exit 0' TERM; echo up; while :; do sleep 0.01; done";
-    let url = format!("{}?ttl=1s", server.url());
-    let mut job =
-        Running::start(&mut tenure(&bed, &url, &["run", "--grace", "300ms", "k", "--", "sh", "-c", script]));
-    assert_eq!(job.line(), "up");
-    server.kill().unwrap();
-    assert_eq!(job.line(), "term");
-    job.end().exits(76).complains(&["tenure: ", "lost"]);
-}
-
-#[test]
-fn a_job_whose_server_is_frozen_is_stopped_too() {
-    let server = Redis::start(RedisOptions::default()).unwrap();
-    let bed = Bed::new();
-    let script = "trap 'echo term; exit 0' TERM; echo up; while :; do sleep 0.01; done";
-    let url = format!("{}?ttl=1s", server.url());
-    let mut job =
-        Running::start(&mut tenure(&bed, &url, &["run", "--grace", "300ms", "k", "--", "sh", "-c", script]));
-    assert_eq!(job.line(), "up");
-    server.pause().unwrap();
-    assert_eq!(job.line(), "term");
-    server.resume().unwrap();
-    job.end().exits(76);
+    for goes_away in [Redis::kill, Redis::pause] {
+        let (bed, server) = (Bed::new(), Redis::start(RedisOptions::default()).unwrap());
+        let url = format!("{}?ttl=1s", server.url());
+        let args = ["run", "--grace", "300ms", "k", "--", "sh", "-c", script];
+        let mut job = Running::start(&mut tenure(&bed, &url, &args));
+        assert_eq!(job.line(), "up");
+        goes_away(&server).unwrap();
+        assert_eq!(job.line(), "term");
+        job.end().exits(76).complains(&["tenure: ", "lost"]);
+    }
 }
 
 #[test]

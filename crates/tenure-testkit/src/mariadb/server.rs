@@ -112,52 +112,7 @@ impl MariaDb {
         self.options.tls.then(|| format!("mysql://root@localhost:{}/{DATABASE}", self.port()))
     }
 
-    /// The process, for its directory and log.
-    #[must_use]
-    pub const fn process(&self) -> &Server {
-        &self.server
-    }
-
-    /// Kills it without warning; nothing answers until [`MariaDb::restart`].
-    ///
-    /// # Errors
-    /// If the signal cannot be sent.
-    pub fn kill(&self) -> Result {
-        self.server.kill()
-    }
-
-    /// Ends it as an operator would.
-    ///
-    /// # Errors
-    /// If it is down or does not end in time.
-    pub fn terminate(&self) -> Result {
-        self.server.terminate()
-    }
-
-    /// Starts it again on the same port and data, killing it first if it runs, and waits until it answers.
-    ///
-    /// # Errors
-    /// If it does not.
-    pub fn restart(&self) -> Result {
-        self.server.start_again()?;
-        self.wait_ready()
-    }
-
-    /// Freezes it: it accepts connections and answers nothing.
-    ///
-    /// # Errors
-    /// If it is down.
-    pub fn pause(&self) -> Result {
-        self.server.pause()
-    }
-
-    /// Lets it go on after a pause.
-    ///
-    /// # Errors
-    /// If it is down.
-    pub fn resume(&self) -> Result {
-        self.server.resume()
-    }
+    crate::process::operated!();
 
     /// Makes a user who proves itself by a password (letters and digits) and may do nothing yet but come in: what
     /// else it may is granted with [`MariaDb::sql`], as in ``GRANT SELECT ON tenure.* TO anna``.
