@@ -3,6 +3,10 @@
 #[cfg(target_os = "linux")]
 mod file;
 mod memory;
+#[cfg(target_os = "linux")]
+mod mysql;
+#[cfg(target_os = "linux")]
+mod postgres;
 mod quorum;
 #[cfg(target_os = "linux")]
 mod redis;
@@ -36,6 +40,12 @@ pub fn all() -> Vec<Found> {
         #[cfg(target_os = "linux")]
         file::site(),
         #[cfg(target_os = "linux")]
+        mysql::site(),
+        #[cfg(target_os = "linux")]
+        postgres::single(),
+        #[cfg(target_os = "linux")]
+        postgres::pooled(),
+        #[cfg(target_os = "linux")]
         redis::single(),
         #[cfg(target_os = "linux")]
         redis::cluster(),
@@ -52,6 +62,10 @@ pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
     match url.split_once(':') {
         #[cfg(target_os = "linux")]
         Some(("file", dir)) => file::open_in(dir.into()).await,
+        #[cfg(target_os = "linux")]
+        Some(("mysql", _)) => mysql::open(url).await,
+        #[cfg(target_os = "linux")]
+        Some(("postgres", _)) => postgres::open(url).await,
         #[cfg(target_os = "linux")]
         Some((scheme, _)) if scheme.starts_with("redis") || scheme.starts_with("quorum+redis") => {
             redis::open(url).await

@@ -1,0 +1,270 @@
+//! One connection to one server, for as long as both live, in a task of its own.
+//!
+//! A verb that is given up must not leave half an answer to the next one. So the task alone reads and writes the
+//! connection, and a verb is a message to it: what was sent is carried out to its end, whoever still listens. What
+//! deadlines can be believed depends on which server wrote them and when it was started, so a link ends with its
+//! connection and knows the life of the server at its other end.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::TryStreamExt;
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, Either, Executor, MySqlConnection,
+    mysql::{MySqlConnectOptions, MySqlSslMode},
+};
+use tenure_core::{Op, Result};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+    time::timeout,
+};
+
+use crate::{
+    address::Address,
+    answer::{Answer, Fields, nonsense},
+    facts::{ASK, Found},
+    trouble::{no_answer, no_connection, verb_failed},
+    url::{MysqlOptions, Tls},
+};
+
+/// How long a connection may take to make.
+const CONNECT: Duration = Duration::from_secs(2);
+/// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
+/// a dead route a new one may get through.
+const SILENCE: Duration = Duration::from_millis(250);
+/// The most requests that wait for a connection.
+const MOST_REQUESTS: usize = 1024;
+/// How often a server is asked about itself: a second may begin meanwhile.
+const ASKED: usize = 5;
+
+/// What a session must be like, whatever the server's defaults. A row is locked for one verb only, so a second of
+/// waiting for it means that something is wrong; it is also the least that can be asked for. Statements are short, and
+/// idle connections hold nothing, so the server need not end them.
+const SESSION: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', \
+                       autocommit = 1, completion_type = 0, sql_safe_updates = 0, innodb_lock_wait_timeout = 1, \
+                       wait_timeout = 86400; \
+                       SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;";
+
+pub(crate) struct Link {
+    pub(crate) address: Address,
+    requests: mpsc::Sender<Request>,
+    pub(crate) found: Found,
+    state: Arc<State>,
+    task: AbortHandle,
+}
+
+struct State {
+    ended: AtomicBool,
+    born: Instant,
+    /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
+    /// zero if something was answered since.
+    silent_since: AtomicU64,
+}
+
+struct Request {
+    sql: String,
+    reply: oneshot::Sender<Result<Answer, sqlx::Error>>,
+}
+
+impl Link {
+    /// Connects, finds out who is there, and refuses a server on which nothing can be granted.
+    pub(crate) async fn open(options: &MysqlOptions) -> Result<Arc<Self>> {
+        let address = &options.address;
+        let failed = |err| no_connection(options, err);
+        let connecting = async {
+            let mut conn = connect_options(options)?.connect().await.map_err(failed)?;
+            run(&mut conn, SESSION.to_owned()).await.map_err(failed)?;
+            for _ in 0..ASKED {
+                if let Some(found) = Found::read(&run(&mut conn, ASK.to_owned()).await.map_err(failed)?) {
+                    return Ok((conn, found));
+                }
+            }
+            Err(nonsense(Op::Connect))
+        };
+        let (conn, found) =
+            timeout(CONNECT, connecting).await.map_err(|_| no_answer(Op::Connect, address))??;
+        found.check(options)?;
+        let state = Arc::new(State {
+            ended: AtomicBool::new(false),
+            born: Instant::now(),
+            silent_since: AtomicU64::new(0),
+        });
+        let (requests, inbox) = mpsc::channel(MOST_REQUESTS);
+        let task = tokio::spawn(serve(conn, inbox, state.clone())).abort_handle();
+        Ok(Arc::new(Self { address: address.clone(), requests, found, state, task }))
+    }
+
+    /// Whether a request is worth sending on it.
+    pub(crate) fn works(&self) -> bool {
+        if self.state.ended.load(Ordering::Acquire) {
+            return false;
+        }
+        let since = self.state.silent_since.load(Ordering::Acquire);
+        if since > 0 && self.state.age().saturating_sub(since) > SILENCE.as_micros() as u64 {
+            self.end();
+            return false;
+        }
+        true
+    }
+
+    /// Gives the connection up: the server undoes what was not finished on it.
+    pub(crate) fn end(&self) {
+        self.state.ended.store(true, Ordering::Release);
+        self.task.abort();
+    }
+
+    /// Sends statements and waits for their answers.
+    pub(crate) async fn send(&self, op: Op, sql: String) -> Result<Answer> {
+        let mut waiting = Waiting { state: &self.state, sent: self.state.age(), answered: false };
+        let (reply, answer) = oneshot::channel();
+        let outcome = match self.requests.send(Request { sql, reply }).await {
+            Ok(()) => answer.await.map_err(|_| true),
+            Err(_) => Err(false),
+        };
+        waiting.answered = true;
+        match outcome {
+            Ok(answer) => answer.map_err(|err| verb_failed(op, &self.address, err)),
+            Err(maybe_sent) => {
+                self.state.ended.store(true, Ordering::Release);
+                let err = no_answer(op, &self.address);
+                Err(if maybe_sent { err } else { err.not_applied() })
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Asks the server about itself once more.
+    pub(crate) async fn examine(&self) -> Result<Found> {
+        for _ in 0..ASKED {
+            if let Some(found) = Found::read(&self.send(Op::Examine, ASK.to_owned()).await?) {
+                return Ok(found);
+            }
+        }
+        Err(nonsense(Op::Examine))
+    }
+}
+
+impl State {
+    fn age(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Requests under way are carried out; then the task sees that nobody can send another.
+        self.state.ended.store(true, Ordering::Release);
+    }
+}
+
+/// Carries out requests one after the other, until one breaks the connection or nobody can send any more.
+async fn serve(mut conn: MySqlConnection, mut inbox: mpsc::Receiver<Request>, state: Arc<State>) {
+    while let Some(Request { sql, reply }) = inbox.recv().await {
+        if reply.is_closed() {
+            continue; // given up before it was sent: it has not happened
+        }
+        let answer = run(&mut conn, sql).await;
+        let mut whole = match &answer {
+            Ok(_) => true,
+            // The statements after the refused one were not carried out, and those before are not committed.
+            Err(sqlx::Error::Database(_)) => run(&mut conn, "ROLLBACK".to_owned()).await.is_ok(),
+            Err(_) => false,
+        };
+        if let Err(err) = &answer {
+            whole &= !crate::trouble::ends_link(err);
+        }
+        state.silent_since.store(0, Ordering::Release);
+        if !whole {
+            state.ended.store(true, Ordering::Release);
+        }
+        // Whoever asked may have given up.
+        let _ = reply.send(answer);
+        if !whole {
+            return;
+        }
+    }
+    // It is over either way.
+    let _ = timeout(CONNECT, conn.close()).await;
+}
+
+/// Sends statements in one packet, and reads all their answers.
+async fn run(conn: &mut MySqlConnection, sql: String) -> Result<Answer, sqlx::Error> {
+    // Put together from constants, numbers and hexadecimal literals in `script.rs`.
+    let mut stream = conn.fetch_many(sqlx::raw_sql(AssertSqlSafe(sql)));
+    let mut answer = Answer::default();
+    let mut rows = Vec::new();
+    while let Some(item) = stream.try_next().await? {
+        match item {
+            Either::Right(row) => rows.push(Fields::read(&row)?),
+            Either::Left(_) => answer.sets.push(std::mem::take(&mut rows)),
+        }
+    }
+    Ok(answer)
+}
+
+fn connect_options(options: &MysqlOptions) -> Result<MySqlConnectOptions> {
+    let mut connect = MySqlConnectOptions::new()
+        .host(&options.address.host)
+        .port(options.address.port)
+        .username(&options.user)
+        .database(&options.database)
+        .statement_cache_capacity(0)
+        .disable_statement_logging();
+    if let Some(password) = &options.password {
+        connect = connect.password(password);
+    }
+    secure(connect, options.tls.as_ref())
+}
+
+#[cfg(feature = "tls")]
+fn secure(connect: MySqlConnectOptions, tls: Option<&Tls>) -> Result<MySqlConnectOptions> {
+    Ok(match tls {
+        None => connect.ssl_mode(MySqlSslMode::Disabled),
+        Some(Tls { ca }) => {
+            let connect = connect.ssl_mode(MySqlSslMode::VerifyIdentity);
+            if let Some(ca) = ca { connect.ssl_ca(ca) } else { connect }
+        }
+    })
+}
+
+#[cfg(not(feature = "tls"))]
+fn secure(connect: MySqlConnectOptions, tls: Option<&Tls>) -> Result<MySqlConnectOptions> {
+    match tls {
+        None => Ok(connect.ssl_mode(MySqlSslMode::Disabled)),
+        Some(_) => Err(tenure_core::Error::unsupported(
+            Op::Connect,
+            "tls=verify is not compiled in; add the feature `tls` to the dependency on tenure",
+        )),
+    }
+}
+
+/// A request under way. Dropped unanswered, it starts the clock that ends a silent connection.
+struct Waiting<'a> {
+    state: &'a State,
+    sent: u64,
+    answered: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let since = &self.state.silent_since;
+            let _ = since.compare_exchange(0, self.sent, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ended = if self.state.ended.load(Ordering::Acquire) { ", ended" } else { "" };
+        write!(f, "Link({}, life {:x}{ended})", self.address, self.found.incarnation())
+    }
+}

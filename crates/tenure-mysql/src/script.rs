@@ -1,0 +1,209 @@
+//! The statements, with the names of the tables in them and holes for values.
+
+use std::fmt::Write as _;
+
+use tenure_core::{Error, Result};
+
+/// What a value in a statement may be. Text never is: bytes are written in hexadecimal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'a> {
+    Bytes(&'a [u8]),
+    Number(u64),
+    /// Statement text that was put together from the others here.
+    Sql(&'a str),
+}
+
+/// Statements of one table set.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) create: Script,
+    pub(crate) find: Script,
+    pub(crate) purge: Script,
+    pub(crate) attempt: Script,
+    pub(crate) release: Script,
+    pub(crate) bury: Script,
+    pub(crate) downgrade: Script,
+    pub(crate) evict: Script,
+    pub(crate) tidy: Script,
+    pub(crate) renew: Script,
+    pub(crate) raise: Script,
+    pub(crate) show: Script,
+    pub(crate) lapsed: Script,
+    pub(crate) there: Script,
+    pub(crate) identity: Script,
+    pub(crate) identify: Script,
+}
+
+/// The end of every transaction.
+pub(crate) const COMMIT: &str = "COMMIT";
+
+/// Integer microseconds since 1970. Sessions are in UTC, and `SYSDATE`, unlike `NOW`, is the time when it is asked.
+const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', SYSDATE(6))";
+
+/// Whether the last of some places that start a line holds: the rule of `tenure_core::line`, on aggregates. All of
+/// them hold beside each other exactly if the last one holds.
+const HOLDS: &str = "COUNT(*) = 1 OR COALESCE(MIN(mode) = MAX(mode) AND (MAX(mode) = 1 OR (MAX(mode) = 2 \
+                     AND MIN(total) = MAX(total) AND SUM(take) <= MAX(total))), 0)";
+
+impl Scripts {
+    pub(crate) fn new(table: &str) -> Self {
+        let read = |text| Script::parse(&named(table, text));
+        Self {
+            create: read(include_str!("sql/create.sql")),
+            find: read(include_str!("sql/find.sql")),
+            purge: read(include_str!("sql/purge.sql")),
+            attempt: read(include_str!("sql/attempt.sql")),
+            release: read(include_str!("sql/release.sql")),
+            bury: read(include_str!("sql/bury.sql")),
+            downgrade: read(include_str!("sql/downgrade.sql")),
+            evict: read(include_str!("sql/evict.sql")),
+            tidy: read(include_str!("sql/tidy.sql")),
+            renew: read(include_str!("sql/renew.sql")),
+            raise: read(include_str!("sql/raise.sql")),
+            show: read(include_str!("sql/show.sql")),
+            lapsed: read(include_str!("sql/lapsed.sql")),
+            there: read(
+                "SELECT 1 FROM {lines} LIMIT 0; SELECT 1 FROM {places} LIMIT 0; SELECT 1 FROM {marks} LIMIT 0;
+                 SELECT 1 FROM {engine} LIMIT 0;",
+            ),
+            identity: read("SELECT identity FROM {engine} WHERE one = 1;"),
+            identify: read("INSERT IGNORE INTO {engine} (one, identity) VALUES (1, :identity);"),
+        }
+    }
+}
+
+/// What creates the tables whose names start so: the text of a migration.
+///
+/// # Errors
+/// `Invalid` if the name is not 1 to 48 letters, digits and underscores.
+pub fn schema(table: &str) -> Result<String> {
+    if is_table(table) {
+        Ok(schema_of(table))
+    } else {
+        Err(Error::invalid("the table is 1 to 48 letters, digits and underscores, and starts with a letter"))
+    }
+}
+
+pub(crate) fn schema_of(table: &str) -> String {
+    named(table, include_str!("sql/schema.sql"))
+}
+
+/// Whether this can start the name of a table without any quoting.
+pub(crate) fn is_table(name: &str) -> bool {
+    (1..=48).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn named(table: &str, text: &str) -> String {
+    let mut text = text.to_owned();
+    for kind in ["lines", "places", "marks", "engine"] {
+        text = text.replace(&format!("{{{kind}}}"), &format!("`{table}_{kind}`"));
+    }
+    text.replace("{clock}", CLOCK).replace("{holds}", HOLDS)
+}
+
+/// Statements that end in a semicolon each, with holes.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// Text, and the name of the hole after it.
+    parts: Vec<(String, String)>,
+}
+
+impl Script {
+    fn parse(text: &str) -> Self {
+        let code = text.lines().filter(|line| !line.starts_with("--")).map(str::trim);
+        let code = code.collect::<Vec<_>>().join(" ");
+        let mut parts = Vec::new();
+        let mut rest = code.as_str();
+        // The only colons are those of holes, and those within a time of day, which no letter follows.
+        let mut from = 0;
+        while let Some(at) = rest[from..].find(':').map(|at| at + from) {
+            let name: String = rest[at + 1..].chars().take_while(char::is_ascii_lowercase).collect();
+            from = at + 1;
+            if !name.is_empty() {
+                parts.push((rest[..at].to_owned(), name.clone()));
+                rest = &rest[at + 1 + name.len()..];
+                from = 0;
+            }
+        }
+        parts.push((rest.to_owned(), String::new()));
+        Self { parts }
+    }
+
+    /// The text with values in its holes. A hole without a value stays `NULL`, which no column here takes.
+    pub(crate) fn write(&self, sql: &mut String, values: &[(&str, Value<'_>)]) {
+        for (text, hole) in &self.parts {
+            sql.push_str(text);
+            if hole.is_empty() {
+                continue;
+            }
+            match values.iter().find(|(name, _)| name == hole) {
+                Some((_, value)) => value.write(sql),
+                None => {
+                    debug_assert!(false, "no value for :{hole}");
+                    sql.push_str("NULL");
+                }
+            }
+        }
+    }
+
+    /// The text alone.
+    pub(crate) fn text(&self, values: &[(&str, Value<'_>)]) -> String {
+        let mut sql = String::new();
+        self.write(&mut sql, values);
+        sql
+    }
+}
+
+impl Value<'_> {
+    pub(crate) fn write(&self, sql: &mut String) {
+        match self {
+            Self::Bytes(bytes) => {
+                sql.push_str("X'");
+                for byte in *bytes {
+                    for digit in [byte >> 4, byte & 15] {
+                        sql.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+                    }
+                }
+                sql.push('\'');
+            }
+            // Writing to a text cannot fail.
+            Self::Number(number) => drop(write!(sql, "{number}")),
+            Self::Sql(text) => sql.push_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_in_their_holes_and_cannot_leave_them() {
+        let script = Script::parse("-- :x\nSELECT :h,\n  '00:00:00', :number;");
+        let values = [("h", Value::Bytes(b"a'\0;")), ("number", Value::Number(7))];
+        assert_eq!(script.text(&values), "SELECT X'6127003b', '00:00:00', 7;");
+    }
+
+    #[test]
+    fn the_schema_names_its_tables_and_nothing_else() {
+        let text = schema("shop").unwrap();
+        for table in ["shop_lines", "shop_places", "shop_marks", "shop_engine"] {
+            assert!(text.contains(&format!("CREATE TABLE IF NOT EXISTS `{table}`")), "{table}");
+        }
+        assert!(!text.contains('{'));
+        for wrong in ["", "a-b", "a`b", "1a", "é", &"a".repeat(49)] {
+            assert!(schema(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_script_has_a_place_left_for_a_name() {
+        let scripts = Scripts::new("t");
+        assert!(
+            !format!("{scripts:?}").contains(['{', '}'].map(|brace| format!("`{brace}")).join("").as_str())
+        );
+        assert!(!format!("{:?}", scripts.attempt).contains("{holds}"));
+    }
+}

@@ -1,0 +1,12 @@
+//! The engine against real servers, below the library.
+
+#![cfg(target_os = "linux")]
+
+mod differential;
+mod life;
+mod links;
+mod rights;
+mod rows;
+mod sessions;
+mod storm;
+mod support;

@@ -1,0 +1,266 @@
+//! One connection to one server, for as long as both live.
+//!
+//! A link ends with its connection: what a push may be believed for depends on the life of the server at its other end.
+//! The driver sends requests in the order in which they were made and the server answers them one after the other, so
+//! one that waits keeps all behind it waiting.
+
+use std::{
+    fmt::{self, Write as _},
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tenure_core::{Error, Op, Result};
+use tokio::net::TcpStream;
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
+
+use crate::{
+    ENGINE,
+    address::Address,
+    facts::Found,
+    news::News,
+    trouble::{ends_link, no_connection},
+    url::PostgresOptions,
+};
+
+/// How long a connection may take to make.
+const CONNECT: Duration = Duration::from_secs(3);
+/// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
+/// a dead route a new one may get through.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// What every transaction must be like, whatever the database, its users and a pooler think. With the rows of a table
+/// that is mostly empty counted at the wrong moment, a plan may read all of it; and to plan the same anew for every
+/// value takes longer than to do it.
+const TRANSACTION: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;SET LOCAL enable_seqscan=off;\
+                           SET LOCAL plan_cache_mode=force_generic_plan;SET LOCAL synchronous_commit=";
+/// The same for a session that is nobody else's.
+const SESSION: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;\
+                       SET enable_seqscan=off;SET plan_cache_mode=force_generic_plan;SET synchronous_commit=";
+
+pub(crate) struct Link {
+    pub(crate) address: Address,
+    client: Client,
+    /// What the server said of itself when it was connected.
+    pub(crate) found: Found,
+    /// Whether the server sees this very connection, so that there is no pooler between.
+    pub(crate) direct: bool,
+    /// What every transaction starts with.
+    start: String,
+    /// The limits of the session, if it is nobody else's.
+    usual: Option<Limits>,
+    ended: Arc<AtomicBool>,
+    born: Instant,
+    /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
+    /// zero if something was answered since.
+    silent_since: AtomicU64,
+    news: Arc<News>,
+}
+
+/// What a connection is used for: the channel that only this client is told on, whether it is to hear that, and more.
+#[derive(Clone, Debug)]
+pub(crate) struct Ear {
+    pub(crate) channel: String,
+    pub(crate) listens: bool,
+    /// The limits of most verbs on this connection.
+    pub(crate) usual: Limits,
+}
+
+/// How long a verb may wait for a row, and take in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) wait: Duration,
+    pub(crate) all: Duration,
+}
+
+impl Link {
+    /// Connects, and finds out who is there.
+    pub(crate) async fn open(
+        address: &Address,
+        options: &PostgresOptions,
+        news: &Arc<News>,
+        ear: &Ear,
+    ) -> Result<Arc<Self>> {
+        let connect = Self::connect(address, options, news, ear);
+        tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| {
+            let message = format!("{address} did not answer within {CONNECT:?}");
+            Err(Error::unavailable(Op::Connect, message).with_engine(ENGINE).not_applied())
+        })
+    }
+
+    async fn connect(
+        address: &Address,
+        options: &PostgresOptions,
+        news: &Arc<News>,
+        ear: &Ear,
+    ) -> Result<Arc<Self>> {
+        let unreachable = |err: std::io::Error| {
+            Error::unavailable(Op::Connect, format!("cannot connect to {address}"))
+                .with_engine(ENGINE)
+                .with_source(err)
+                .not_applied()
+        };
+        let failed = |err| no_connection(address, err);
+        let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let port = stream.local_addr().map_err(unreachable)?.port();
+        let mut config = Config::new();
+        config.user(&options.user).dbname(&options.database).application_name("tenure");
+        if let Some(password) = &options.password {
+            config.password(password);
+        }
+        let (client, mut connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        tokio::spawn({
+            let (news, ended, channel) = (news.clone(), ended.clone(), ear.channel.clone());
+            async move {
+                while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                    // A pooler passes on what was meant for somebody else.
+                    if let AsyncMessage::Notification(told) = message
+                        && told.channel() == channel
+                    {
+                        news.hear(told.payload());
+                    }
+                }
+                if !ended.swap(true, Ordering::AcqRel) {
+                    news.interrupted();
+                }
+            }
+        });
+        let found = Found::ask(&client).await.map_err(failed)?;
+        found.check(address)?;
+        let direct = found.client_port() == Some(port);
+        // A setting that would let the server forget what it has acknowledged is not for locks.
+        let durable = found.durable_commit();
+        let start = if direct {
+            let Limits { wait, all } = ear.usual;
+            let (wait, all) = (wait.as_millis(), all.as_millis());
+            let limits = format!("SET lock_timeout={wait};SET statement_timeout={all}");
+            client.batch_execute(&format!("{SESSION}{durable};{limits}")).await.map_err(failed)?;
+            String::new()
+        } else {
+            format!("{TRANSACTION}{durable};")
+        };
+        let link = Self {
+            address: address.clone(),
+            client,
+            found,
+            direct,
+            start,
+            usual: direct.then_some(ear.usual),
+            ended,
+            born: Instant::now(),
+            silent_since: AtomicU64::new(0),
+            news: news.clone(),
+        };
+        if ear.listens {
+            link.listen(&ear.channel).await.map_err(failed)?;
+        }
+        Ok(Arc::new(link))
+    }
+
+    /// Whether a request is worth sending on it.
+    pub(crate) fn works(&self) -> bool {
+        if self.ended.load(Ordering::Acquire) || self.client.is_closed() {
+            return false;
+        }
+        let since = self.silent_since.load(Ordering::Acquire);
+        if since > 0 && self.age().saturating_sub(since) > SILENCE.as_micros() as u64 {
+            self.end();
+            return false;
+        }
+        true
+    }
+
+    /// Gives the connection up. Whoever waits for news on it asks again.
+    pub(crate) fn end(&self) {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.news.interrupted();
+        }
+    }
+
+    /// Runs a verb as a transaction of its own, in one message.
+    pub(crate) async fn run(
+        &self,
+        limits: Limits,
+        verb: &str,
+    ) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
+        let mut sql = self.start.clone();
+        let usual = [self.usual.map(|usual| usual.wait), self.usual.map(|usual| usual.all)];
+        for (name, limit, usual) in
+            [("lock_timeout", limits.wait, usual[0]), ("statement_timeout", limits.all, usual[1])]
+        {
+            if usual != Some(limit) {
+                // Writing to a string never fails.
+                let _ = write!(sql, "SET LOCAL {name}={};", limit.as_millis().max(1));
+            }
+        }
+        self.send(&(sql + verb)).await
+    }
+
+    /// Sends statements in one message, and takes the rows of all.
+    pub(crate) async fn send(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
+        let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
+        let answer = self.client.simple_query(sql).await;
+        waiting.answered = true;
+        match &answer {
+            Err(err) if ends_link(err) => self.end(),
+            _ => self.silent_since.store(0, Ordering::Release),
+        }
+        Ok(answer?
+            .into_iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => Some(row),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// Listens to a channel, for as long as the session at the other end is this one's own.
+    pub(crate) async fn listen(&self, channel: &str) -> Result<(), tokio_postgres::Error> {
+        self.send(&format!("LISTEN \"{channel}\"")).await.map(drop)
+    }
+
+    /// Which session is at the other end, and whether it listens to this channel and no other.
+    pub(crate) async fn session(&self, channel: &str) -> Result<(String, bool), tokio_postgres::Error> {
+        let rows =
+            self.send("SELECT pg_backend_pid(),string_agg(c,' ') FROM pg_listening_channels() AS c").await?;
+        let get = |at| rows.first().and_then(|row| row.get(at)).unwrap_or("").to_owned();
+        Ok((get(0), get(1) == channel))
+    }
+
+    /// Asks the server about itself once more.
+    pub(crate) async fn examine(&self) -> Result<Found, tokio_postgres::Error> {
+        Found::ask(&self.client).await
+    }
+
+    fn age(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// A request under way. Dropped unanswered, it starts the clock that ends a silent connection.
+struct Waiting<'a> {
+    link: &'a Link,
+    sent: u64,
+    answered: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let since = &self.link.silent_since;
+            let _ = since.compare_exchange(0, self.sent, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Link({}{})", self.address, if self.works() { "" } else { ", ended" })
+    }
+}

@@ -1,0 +1,189 @@
+//! The connections of a client: one for attempts, one for renewals and releases.
+//!
+//! Nothing here runs by itself: a connection that ended is made anew by the next verb that needs it, so that how
+//! often to try is decided above, once for all engines.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+use tenure_core::{Error, ErrorKind, Op, Result, Wake};
+use tokio_postgres::SimpleQueryRow;
+
+use crate::{
+    ENGINE,
+    link::{Ear, Limits, Link},
+    news::{News, TEST},
+    schema::Names,
+    trouble::verb_failed,
+    url::PostgresOptions,
+};
+
+/// The longest any verb waits for a row, and takes in all. These are also the limits of most verbs.
+pub(crate) const LONGEST: Limits = Limits { wait: Duration::from_secs(2), all: Duration::from_secs(5) };
+/// The longest a release waits for a row on the connection that renews.
+pub(crate) const SHORT_WAIT: Duration = Duration::from_millis(50);
+
+/// How many sessions of a pooler are looked at.
+const SESSIONS: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct Links {
+    pub(crate) options: Arc<PostgresOptions>,
+    pub(crate) names: Names,
+    news: Arc<News>,
+    /// The channel that only this client listens to.
+    channel: String,
+    /// Whether what is told on it arrives.
+    wake: OnceLock<Wake>,
+    ports: [Port; 2],
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Verbs that may wait for a row; and pushes.
+    Attempt,
+    /// Verbs that others wait for.
+    Keep,
+}
+
+/// Where one connection is kept.
+#[derive(Debug, Default)]
+struct Port {
+    link: Mutex<Option<Arc<Link>>>,
+    /// Shared by all who wait for it. It goes on where it was when those who waited have given up: a connection may
+    /// take longer to make than a verb may last.
+    connecting: Mutex<Option<Connecting>>,
+}
+
+type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
+
+impl Links {
+    pub(crate) fn new(options: PostgresOptions, names: Names, news: Arc<News>, client: &str) -> Self {
+        let channel = format!("{}{client}", names.channels);
+        Self {
+            options: Arc::new(options),
+            names,
+            news,
+            channel,
+            wake: OnceLock::new(),
+            ports: Default::default(),
+        }
+    }
+
+    /// Runs a verb on the connection for it.
+    pub(crate) async fn run(
+        &self,
+        op: Op,
+        purpose: Use,
+        limits: Limits,
+        verb: &str,
+    ) -> Result<Vec<SimpleQueryRow>> {
+        let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
+        link.run(limits, verb).await.map_err(|err| verb_failed(op, &link.address, err))
+    }
+
+    /// The channel to tell this client on; empty if nothing would arrive there.
+    pub(crate) fn channel(&self) -> &str {
+        if self.wake.get() == Some(&Wake::Push) { &self.channel } else { "" }
+    }
+
+    /// Finds out whether this client can be told anything: a pooler that lends its connections for a transaction
+    /// takes a `LISTEN` and forgets whose it was.
+    pub(crate) async fn find_wake(&self) -> Result<Wake> {
+        let (ear, mouth) = futures_util::try_join!(self.at(Use::Attempt), self.at(Use::Keep))?;
+        let failed = |err| verb_failed(Op::Connect, &ear.address, err).not_applied();
+        let told = match ear.listen(&self.channel).await {
+            // Some poolers refuse what they cannot keep.
+            Err(err) if err.code().is_some() && !ear.direct => false,
+            Err(err) => return Err(failed(err)),
+            Ok(()) if ear.direct || self.is_told(&ear, &mouth).await.map_err(failed)? => true,
+            Ok(()) => {
+                ear.send("UNLISTEN *").await.map_err(failed)?;
+                false
+            }
+        };
+        Ok(*self.wake.get_or_init(|| if told { Wake::Push } else { Wake::Poll }))
+    }
+
+    /// Whether the session that listens is this client's own, and what is told to it arrives.
+    async fn is_told(&self, ear: &Link, mouth: &Link) -> Result<bool, tokio_postgres::Error> {
+        let listening = ear.session(&self.channel).await?;
+        // A pooler lends what was given back last, or what was given back first: in either case one connection soon
+        // meets the session that the other had.
+        for _ in 0..SESSIONS {
+            if mouth.session(&self.channel).await?.0 == listening.0 {
+                return Ok(false);
+            }
+        }
+        mouth.send(&format!("SELECT pg_notify('{}', '{TEST}')", self.channel)).await?;
+        // What there is to tell is written before this is answered. A session that others use is none to rely on.
+        let still = ear.session(&self.channel).await?;
+        Ok(self.news.heard_test() && still == listening && still.1)
+    }
+
+    pub(crate) async fn at(&self, purpose: Use) -> Result<Arc<Link>> {
+        let port = &self.ports[purpose as usize];
+        if let Some(link) = port.working() {
+            return Ok(link);
+        }
+        let connecting = {
+            let mut connecting = lock(&port.connecting);
+            if let Some(link) = port.working() {
+                return Ok(link);
+            }
+            let listens = purpose == Use::Attempt && self.wake.get() == Some(&Wake::Push);
+            let usual = match purpose {
+                Use::Attempt => LONGEST,
+                Use::Keep => Limits { wait: SHORT_WAIT, ..LONGEST },
+            };
+            let ear = Ear { channel: self.channel.clone(), listens, usual };
+            let start = || open(self.options.clone(), self.news.clone(), ear).boxed().shared();
+            connecting.get_or_insert_with(start).clone()
+        };
+        let outcome = connecting.clone().await;
+        let mut current = lock(&port.connecting);
+        if current.as_ref().is_some_and(|current| current.ptr_eq(&connecting)) {
+            *current = None;
+            if let Ok(link) = &outcome {
+                *lock(&port.link) = Some(link.clone());
+            }
+        }
+        outcome
+    }
+}
+
+/// Connects to the first host that is no standby.
+async fn open(options: Arc<PostgresOptions>, news: Arc<News>, ear: Ear) -> Result<Arc<Link>> {
+    let mut last = None;
+    for address in &options.hosts {
+        match Link::open(address, &options, &news, &ear).await {
+            Ok(link) if link.found.is_standby() => {
+                let message = format!("{address} is a standby, which grants nothing; name its primary");
+                // With several hosts, one of them is about to take over.
+                let kind = if options.hosts.len() > 1 { ErrorKind::Unavailable } else { ErrorKind::Invalid };
+                last = Some(Error::new(kind, Op::Connect, message).with_engine(ENGINE).not_applied());
+            }
+            Ok(link) => return Ok(link),
+            Err(err) => last = Some(err),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::invalid("the URL has no host")))
+}
+
+impl Port {
+    fn working(&self) -> Option<Arc<Link>> {
+        lock(&self.link).as_ref().filter(|link| link.works()).cloned()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What these guard is changed in single steps, so a panic elsewhere leaves it whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,133 @@
+//! What is kept in the database, and what it is called there.
+
+use std::fmt::Write as _;
+
+use crate::url::PostgresOptions;
+
+/// The version of tables and functions. Functions carry it in their name, so that processes of two versions can share
+/// the tables.
+pub(crate) const VERSION: i32 = 1;
+
+const FUNCTIONS: &[&str] = &[
+    include_str!("sql/settle.sql"),
+    include_str!("sql/purge.sql"),
+    include_str!("sql/attempt.sql"),
+    include_str!("sql/renew.sql"),
+    include_str!("sql/downgrade.sql"),
+    include_str!("sql/release.sql"),
+    include_str!("sql/evict.sql"),
+    include_str!("sql/sweep.sql"),
+];
+
+/// What functions have in common stands in files of its own.
+const PARTS: &[(&str, &str)] = &[
+    ("-- [level.sql]\n", include_str!("sql/level.sql")),
+    ("-- [clock.sql]\n", include_str!("sql/clock.sql")),
+    ("-- [make.sql]\n", include_str!("sql/make.sql")),
+];
+
+/// The tables and functions as SQL, for a person who may create them, to be used by one who may not.
+#[must_use]
+pub fn schema(options: &PostgresOptions) -> String {
+    let names = Names::new(options);
+    let mut text = format!("BEGIN;\n\n{}\nCOMMIT;\n\n", create(&names));
+    let _ = write!(
+        text,
+        "-- What a user needs who only takes locks:\n\
+         --   GRANT USAGE ON SCHEMA {schema} TO someone;\n\
+         --   GRANT SELECT ON {about} TO someone;\n\
+         --   GRANT SELECT, INSERT, UPDATE, DELETE ON {keys}, {places} TO someone;\n\
+         --   GRANT USAGE ON SEQUENCE {numbers} TO someone;\n",
+        schema = names.schema,
+        about = names.about,
+        keys = names.keys,
+        places = names.places,
+        numbers = names.numbers,
+    );
+    text
+}
+
+/// The same without a transaction of its own.
+pub(crate) fn create(names: &Names) -> String {
+    let mut text = names.fill(include_str!("sql/tables.sql"));
+    for function in FUNCTIONS {
+        text.push('\n');
+        text.push_str(&names.fill(function));
+    }
+    text.push('\n');
+    text.push_str(&names.fill(include_str!("sql/about.sql")));
+    text
+}
+
+/// What things are called in the database.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) schema: String,
+    pub(crate) about: String,
+    pub(crate) keys: String,
+    pub(crate) places: String,
+    numbers: String,
+    /// What the names of functions start with.
+    functions: String,
+    /// What the names of channels start with.
+    pub(crate) channels: String,
+}
+
+impl Names {
+    pub(crate) fn new(options: &PostgresOptions) -> Self {
+        let (schema, table) = (&options.schema, &options.table);
+        // Both are made of letters, digits and underscores; quoted, because they may be words of SQL.
+        let name = |suffix: &str| format!("\"{schema}\".\"{table}{suffix}\"");
+        Self {
+            schema: format!("\"{schema}\""),
+            about: name("_about"),
+            keys: name("_keys"),
+            places: name("_places"),
+            numbers: name("_numbers"),
+            functions: format!("\"{schema}\".{table}_v{VERSION}"),
+            channels: format!("{table}_"),
+        }
+    }
+
+    /// The name of a verb's function.
+    pub(crate) fn function(&self, verb: &str) -> String {
+        format!("{}_{verb}", self.functions)
+    }
+
+    fn fill(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (mark, part) in PARTS {
+            text = text.replace(mark, part);
+        }
+        // `INSERT .. ON CONFLICT` knows its table by its bare name.
+        let bare = self.about.rsplit('.').next().unwrap_or_default();
+        for (mark, name) in [
+            ("@about_name", bare),
+            ("@about", &self.about),
+            ("@keys", &self.keys),
+            ("@places", &self.places),
+            ("@numbers", &self.numbers),
+            ("@schema", &self.schema),
+            ("@version", &VERSION.to_string()),
+            ("@v_", &format!("{}_", self.functions)),
+        ] {
+            text = text.replace(mark, name);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mark_is_filled() {
+        let options =
+            PostgresOptions { schema: "locks".into(), table: "mine".into(), ..PostgresOptions::default() };
+        let text = schema(&options);
+        assert!(!text.contains('@') && !text.contains("-- ["), "{text}");
+        assert!(text.contains("CREATE TABLE IF NOT EXISTS \"locks\".\"mine_places\""));
+        assert!(text.contains("FUNCTION \"locks\".mine_v1_attempt("));
+    }
+}

@@ -1,0 +1,169 @@
+//! Connections: killed by an operator, cut, half open, and held up by a row that somebody has locked.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tenure_core::{Answered, Engine, ErrorKind, Held, Mode, Released, Renewal};
+use tenure_testkit::{
+    Failure, Result, ensure, ensure_eq,
+    postgres::Postgres,
+    proxy::{Flow, Proxy, Side, Way},
+};
+
+use crate::support::{brief, claim, hold, let_go, open, queue, rows, server, turn, until_held, within};
+
+/// An operator ends all sessions of a client: it asks again, has its holds and its place, and hears of its turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_sessions_cost_nothing_but_a_connection() -> Result {
+    let server = server(&[])?;
+    let (near, far) = (open(&server.url()).await?, open(&server.url()).await?);
+    let (first, next) = (claim("k", Mode::Exclusive)?, claim("k", Mode::Exclusive)?);
+    let held = hold(&near, &first).await?.seat;
+    let seat = queue(&far, &next).await?;
+    for _ in 0..3 {
+        server.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tenure'",
+        )?;
+        ensure_eq!(turn(&far, &next).await?, tenure_core::Turn::Again, "what is heard of the end");
+        ensure_eq!(queue(&far, &next).await?, seat, "the same place");
+        let renewal = within("the hold is renewed", async {
+            loop {
+                if let Ok(renewals) = near.renew(&[Held { claim: &first, seq: held.seq }]).await {
+                    return renewals;
+                }
+            }
+        });
+        ensure_eq!(renewal.await?, [Renewal::Renewed(Some(first.ttl.get()))], "the renewal");
+    }
+    let_go(&near, &first).await?;
+    ensure_eq!(turn(&far, &next).await?, tenure_core::Turn::Holds(seat), "the push");
+    Ok(())
+}
+
+/// A connection whose other end is gone without a word is given up once requests were left unanswered on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_half_open_connection_is_given_up() -> Result {
+    let server = Postgres::shared()?;
+    let proxy = Proxy::start(server.addr())?;
+    let engine = open(&server.url().replace(&server.addr().to_string(), &proxy.addr().to_string())).await?;
+    ensure_eq!(engine.guarantees().wake, tenure_core::Wake::Push, "through a proxy that is no pooler");
+    let first = claim("half-open", Mode::Exclusive)?;
+    let seq = hold(&engine, &first).await?.seat.seq;
+    proxy.half_open(Side::Server)?;
+    let renewed = within("the hold is renewed on another connection", async {
+        loop {
+            let renew = [Held { claim: &first, seq }];
+            if let Ok(Ok(renewals)) =
+                tokio::time::timeout(Duration::from_millis(200), engine.renew(&renew)).await
+            {
+                return renewals;
+            }
+        }
+    });
+    ensure_eq!(renewed.await?, [Renewal::Renewed(Some(first.ttl.get()))], "the renewal");
+    proxy.reset()?;
+    proxy.heal()?;
+    until_held(&engine, &first).await?;
+    let_go(&engine, &first).await
+}
+
+/// A thousand tasks that ask while the server says nothing share a few connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_tasks_do_not_make_a_thousand_connections() -> Result {
+    let server = Postgres::shared()?;
+    let proxy = Proxy::start(server.addr())?;
+    let engine = open(&server.url().replace(&server.addr().to_string(), &proxy.addr().to_string())).await?;
+    proxy.flow(Way::Down, Flow::Swallow)?;
+    proxy.reset()?;
+    let before = proxy.counts().connections;
+    let mut tasks = Vec::new();
+    for number in 0..1000 {
+        let (engine, claim) = (Arc::clone(&engine), claim(&format!("k/{number}"), Mode::Exclusive)?);
+        let patience = Duration::from_millis(300 + number / 2);
+        tasks.push(tokio::spawn(async move { tokio::time::timeout(patience, engine.attempt(&claim)).await }));
+    }
+    for task in tasks {
+        let answer = task.await.map_err(|err| Failure::new(err.to_string()))?;
+        ensure!(!matches!(answer, Ok(Ok(_))), "a mute server granted a lock");
+    }
+    let made = proxy.counts().connections - before;
+    ensure!(made <= 3, "{made} connections were made");
+    proxy.reset()?;
+    proxy.heal()?;
+    let claim = claim("again", Mode::Exclusive)?;
+    until_held(&engine, &claim).await?;
+    let_go(&engine, &claim).await
+}
+
+/// Somebody keeps the row of one key locked: attempts on it fail in time, and neither the renewals nor the releases
+/// of other keys wait for it; the hold on that key itself lives on as long as its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_locked_row_holds_up_nobody_else() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let ttl = Duration::from_secs(12);
+    let [stuck, free, third] = [brief("stuck", ttl)?, brief("free", ttl)?, brief("third", ttl)?];
+    let seqs = [hold(&engine, &stuck).await?.seat.seq, hold(&engine, &free).await?.seat.seq];
+    hold(&engine, &third).await?;
+    let mut somebody = server.admin()?;
+    somebody.sql("BEGIN; SELECT 1 FROM tenure_keys WHERE key = 'stuck' FOR UPDATE")?;
+
+    let sent = Instant::now();
+    let waiter = brief("stuck", ttl)?;
+    let attempt = engine.attempt(&waiter);
+    let others = async {
+        let holds = [Held { claim: &free, seq: seqs[1] }];
+        let renewed = engine.renew(&holds).await?;
+        ensure_eq!(renewed, [Renewal::Renewed(Some(ttl))], "the renewal of another key");
+        let_go(&engine, &third).await?;
+        ensure!(sent.elapsed() < Duration::from_secs(1), "they took {:?}", sent.elapsed());
+        Ok::<_, Failure>(())
+    };
+    let (refused, others) = tokio::join!(attempt, others);
+    others?;
+    let err = refused.err().ok_or_else(|| Failure::new("the row was not locked"))?;
+    crate::support::says(&err, ErrorKind::Unavailable, "55P03")?;
+    ensure!(sent.elapsed() < ttl / 3, "the attempt took {:?}", sent.elapsed());
+
+    let holds = [Held { claim: &stuck, seq: seqs[0] }, Held { claim: &free, seq: seqs[1] }];
+    match engine.renew(&holds).await?[..] {
+        [Renewal::Renewed(Some(left)), Renewal::Renewed(Some(whole))] => {
+            ensure!(left < ttl - Duration::from_secs(1) && whole == ttl, "{left:?} and {whole:?}");
+        }
+        ref other => return Err(Failure::new(format!("renewals beside a locked row: {other:?}"))),
+    }
+    somebody.sql("COMMIT")?;
+    ensure_eq!(engine.renew(&holds).await?, [Renewal::Renewed(Some(ttl)); 2], "renewals afterwards");
+    let_go(&engine, &stuck).await?;
+    let_go(&engine, &free).await?;
+    ensure_eq!(rows(&server)?, [0, 0], "rows afterwards");
+    Ok(())
+}
+
+/// A release that overtakes an attempt which still waits in the server leaves nothing behind but a grave.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_attempt_leaves_no_ghost() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let first = claim("k", Mode::Exclusive)?;
+    hold(&engine, &first).await?;
+    let mut somebody = server.admin()?;
+    somebody.sql("BEGIN; SELECT 1 FROM tenure_keys WHERE key = 'k' FOR UPDATE")?;
+    let cancelled = claim("k", Mode::Exclusive)?;
+    let attempt = tokio::time::timeout(Duration::from_millis(100), engine.attempt(&cancelled)).await;
+    ensure!(attempt.is_err(), "the attempt did not wait: {attempt:?}");
+    let release = engine.release(&cancelled, Answered::InDoubt);
+    let commit = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        somebody.sql("COMMIT")
+    };
+    let (released, committed) = tokio::join!(release, commit);
+    committed?;
+    let _: Released = released?;
+    let_go(&engine, &first).await?;
+    let next = claim("k", Mode::Exclusive)?;
+    hold(&engine, &next).await?;
+    Ok(())
+}

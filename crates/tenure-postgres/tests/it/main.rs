@@ -1,0 +1,13 @@
+//! What only this engine can get wrong, on private servers.
+#![cfg(target_os = "linux")]
+
+mod creation;
+mod differential;
+mod idle;
+mod isolation;
+mod life;
+mod links;
+mod order;
+mod push;
+mod refused;
+mod support;
