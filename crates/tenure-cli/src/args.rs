@@ -18,7 +18,8 @@ pub(crate) struct Cli {
 /// Where the lock is.
 #[derive(Args, Debug)]
 pub(crate) struct On {
-    /// The engine, as a URL: `file:` (this machine, the default), `file:/path`, `memory:`, ...
+    /// The engine, as a URL: `file:` (this machine, the default), `file:/path`, `redis://host`,
+    /// `postgres://user@host/db`, `mysql://user@host/db`, ...
     ///
     /// Without this flag, the variable TENURE_URL is used. A password in a flag shows in the list of processes:
     /// use the variable or --on-file for one.
@@ -47,6 +48,11 @@ pub(crate) enum Verb {
     Wait(WaitArgs),
     /// Check an engine: reach, round trip, promises, and settings that make locks unsafe
     Doctor(DoctorArgs),
+    /// Print the tables of a SQL engine, for a migration where `tenure` may not create them
+    ///
+    /// Without it, they are created when an engine is first used, if its user may.
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema(SchemaArgs),
     /// Print a completion script for a shell
     Completions {
         /// For which shell
@@ -188,6 +194,27 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct SchemaArgs {
+    /// For which server; MariaDB is `mysql`
+    #[arg(value_name = "ENGINE", value_enum)]
+    pub(crate) dialect: Dialect,
+    /// What the tables' names start with, as `?table=` of the URL says it [default: tenure]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// The schema they are in, as `?schema=` of the URL says it; PostgreSQL only [default: public]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) schema: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dialect {
+    #[value(alias = "mariadb")]
+    Mysql,
+    #[value(alias = "postgresql")]
+    Postgres,
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|err| err.message().to_owned())
 }
@@ -206,6 +233,11 @@ Examples:
   tenure run -n nightly -- ./report       do not wait; exit 75 if another host runs it
   tenure ls                               who holds what
   tenure run --help                       exit codes and environment";
+
+const SCHEMA_EXAMPLES: &str = "\
+Examples:
+  tenure schema mysql | mariadb shop
+  tenure schema postgres --schema locks > migrations/0007_locks.sql";
 
 const RUN_EXAMPLES: &str = "\
 Examples:

@@ -14,6 +14,7 @@ mod ls;
 mod man;
 mod out;
 mod run;
+mod schema;
 mod wait;
 mod words;
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Verb::Break(args) => break_::main(&cli.on, &args),
         Verb::Wait(args) => wait::main(&cli.on, &args),
         Verb::Doctor(args) => doctor::main(&cli.on, &args),
+        Verb::Schema(args) => schema::main(&args),
         Verb::Completions { shell } => man::completions(shell),
         Verb::Man { verb } => man::page(verb.as_deref()),
     };

@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// | `redis+sentinel://host1,host2,host3/name[/db]` | the master of this name, wherever it fails over to |
 /// | `redis+cluster://host1,host2,…` | a Redis Cluster |
 /// | `quorum+redis://host1,host2,host3` | independent Redis servers, of which more than half must agree |
+/// | `mysql://user:password@host[:3306]/database` | MySQL or MariaDB |
+/// | `postgres://user:password@host[:5432]/database` | PostgreSQL |
 ///
 /// Every engine takes `?ttl=15s` (how long a lock outlives its holder) and `?who=name` (shown to people).
 ///
@@ -52,6 +54,26 @@ pub async fn connect(url: &str) -> Result<Client> {
     Client::new(engine.map_err(|err| err.in_op(Op::Connect))?, settings)
 }
 
+/// The features of this crate that bring engines, with their schemes.
+const ENGINES: &[(&str, &[&str])] = &[
+    ("local", &["memory", "file"]),
+    (
+        "redis",
+        &[
+            "redis",
+            "rediss",
+            "redis+sentinel",
+            "rediss+sentinel",
+            "redis+cluster",
+            "rediss+cluster",
+            "quorum+redis",
+            "quorum+rediss",
+        ],
+    ),
+    ("mysql", &["mysql", "mariadb"]),
+    ("postgres", &["postgres", "postgresql"]),
+];
+
 /// One arm per engine.
 async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
     match url.scheme() {
@@ -72,8 +94,6 @@ async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
         }
         #[cfg(all(feature = "local", not(target_os = "linux")))]
         "file" => Err(Error::unsupported(Op::Connect, "the file engine needs Linux")),
-        #[cfg(not(feature = "local"))]
-        "memory" | "file" => Err(feature_off(url.scheme(), "local")),
         #[cfg(feature = "redis")]
         "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => {
             use tenure_redis::{OPTIONS, RedisEngine, RedisOptions};
@@ -83,16 +103,37 @@ async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
         }
         #[cfg(feature = "redis")]
         "quorum+redis" | "quorum+rediss" => quorum_of_redis(url).await,
-        #[cfg(not(feature = "redis"))]
-        "quorum+redis" | "quorum+rediss" => Err(feature_off(url.scheme(), "redis")),
-        #[cfg(not(feature = "redis"))]
-        "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => {
-            Err(feature_off(url.scheme(), "redis"))
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => {
+            use tenure_mysql::{MysqlEngine, MysqlOptions, OPTIONS};
+            let options = MysqlOptions::from_url(url)?;
+            url.no_more_options(&valid(OPTIONS))?;
+            Ok(MysqlEngine::open(options).await?)
         }
-        other => Err(Error::invalid(format!(
-            "no engine is called `{other}:`; there are memory:, file:, redis:, redis+sentinel:, redis+cluster: and quorum+redis:"
-        ))),
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            use tenure_postgres::{OPTIONS, PostgresEngine, PostgresOptions};
+            let options = PostgresOptions::from_url(url)?;
+            url.no_more_options(&valid(OPTIONS))?;
+            Ok(PostgresEngine::open(options).await?)
+        }
+        other => Err(nowhere(other)),
     }
+}
+
+/// Why no arm took this scheme: its engine is not compiled in, or there is none.
+fn nowhere(scheme: &str) -> Error {
+    if let Some((feature, _)) = ENGINES.iter().find(|(_, schemes)| schemes.contains(&scheme)) {
+        return Error::unsupported(
+            Op::Connect,
+            format!(
+                "`{scheme}:` is not compiled in; add the feature `{feature}` to the dependency on tenure"
+            ),
+        );
+    }
+    let known: Vec<_> =
+        ENGINES.iter().flat_map(|(_, schemes)| *schemes).map(|scheme| format!("{scheme}:")).collect();
+    Error::invalid(format!("no engine is called `{scheme}:`; there are {}", known.join(", ")))
 }
 
 /// Redlock: independent servers, of which more than half must agree.
@@ -127,23 +168,28 @@ async fn quorum_of_redis(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
 }
 
 /// An engine's own options and those that every engine has, for the message about another.
-#[cfg(any(feature = "local", feature = "redis"))]
+#[cfg_attr(
+    not(any(feature = "local", feature = "redis", feature = "mysql", feature = "postgres")),
+    expect(dead_code, reason = "there is no engine to take options")
+)]
 fn valid(own: &[&'static str]) -> Vec<&'static str> {
     own.iter().copied().chain(COMMON).collect()
 }
 
-#[cfg(not(all(feature = "local", feature = "redis")))]
-fn feature_off(scheme: &str, feature: &str) -> Error {
-    Error::unsupported(
-        Op::Connect,
-        format!("`{scheme}:` is not compiled in; add the feature `{feature}` to the dependency on tenure"),
-    )
-}
-
-#[cfg(all(test, not(feature = "local")))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[cfg(all(feature = "local", feature = "mysql", feature = "postgres", feature = "redis"))]
+    #[tokio::test]
+    async fn every_scheme_has_an_arm() {
+        for scheme in ENGINES.iter().flat_map(|(_, schemes)| *schemes) {
+            let err = connect(&format!("{scheme}://host/name?no_such_option=1")).await.unwrap_err();
+            assert_eq!(err.kind(), tenure_core::ErrorKind::Invalid, "{scheme}: {err}");
+        }
+    }
+
+    #[cfg(not(feature = "local"))]
     #[tokio::test]
     async fn a_scheme_whose_feature_is_off_says_which() {
         for url in ["memory:", "file:"] {

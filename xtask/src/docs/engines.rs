@@ -1,11 +1,15 @@
 use tenure::Quorum;
-use tenure_core::{Crash, Grade, Guarantees};
+use tenure_core::{Crash, Grade, Guarantees, Wake};
+use tenure_mysql as mysql;
+use tenure_postgres as postgres;
 use tenure_redis::{Kind, guarantees_of};
 
 /// What every engine of this workspace promises, in the order of the table.
 pub(super) fn all() -> Vec<Guarantees> {
     // What Redis promises depends on how it is run, so it has a row for each.
     let redis = |engine, kind| Guarantees { engine, ..guarantees_of(kind) };
+    let mysql = |engine, kind| Guarantees { engine, ..mysql::guarantees_of(kind) };
+    let postgres = |engine, kind| Guarantees { engine, ..postgres::guarantees_of(kind, Wake::Push) };
     vec![
         tenure_local::Memory::guarantees(),
         tenure_local::file::guarantees_on_disk(),
@@ -13,6 +17,10 @@ pub(super) fn all() -> Vec<Guarantees> {
         redis("redis", Kind::Forgetful),
         redis("redis+sentinel, redis+cluster", Kind::FailingOver),
         Quorum::guarantees_over(&guarantees_of(Kind::Forgetful)),
+        mysql("mysql", mysql::Kind::Durable),
+        mysql("mysql with replicas", mysql::Kind::Replicated),
+        postgres("postgres", postgres::Kind::Durable { standbys: false }),
+        postgres("postgres, asynchronous standbys", postgres::Kind::Replicated),
     ]
 }
 

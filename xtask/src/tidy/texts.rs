@@ -44,7 +44,7 @@ pub(super) fn check(texts: &[Text]) -> Vec<Finding> {
 }
 
 /// Whose own names may have such words in them, where they are called.
-const FOREIGN: &[&str] = &["rustls::"];
+const FOREIGN: &[&str] = &["rustls::", "pg_backend_pid", "pg_terminate_backend"];
 
 fn word(line: &str) -> Option<String> {
     if FOREIGN.iter().any(|name| line.contains(name)) {

@@ -1,66 +1,23 @@
 //! `tenure` on Redis: what a script or a person sees when the server is there, is not what it seems, or goes away.
 
-use std::process::Command;
-
 use serde_json::Value;
 use tenure_testkit::redis::{Cluster, Persistence, Redis, RedisOptions, Role, certificates};
 
 use crate::{
     bed::Bed,
-    process::{Done, Running},
+    remote::{SECRET, a_job_is_stopped, a_job_runs, refused, run},
 };
-
-const SECRET: &str = "hunter2";
-
-fn tenure(bed: &Bed, url: &str, args: &[&str]) -> Command {
-    let mut command = bed.tenure(args);
-    command.env("TENURE_URL", url);
-    command
-}
-
-fn run(bed: &Bed, url: &str, args: &[&str]) -> Done {
-    Running::start(&mut tenure(bed, url, args)).end()
-}
-
-/// Exits so, says so in one line, and shows no secret.
-#[track_caller]
-fn refused(url: &str, code: i32, said: &str) {
-    let bed = Bed::new();
-    for args in [&["run", "k", "--", "true"][..], &["ls"], &["doctor"]] {
-        let done = run(&bed, url, args).exits(code).complains(&["tenure: ", said]);
-        assert!(!format!("{done:?}").contains(SECRET), "{done:?}");
-        assert_eq!(done.err.trim_end().lines().count(), 1, "{done:?}");
-    }
-}
 
 #[test]
 fn a_job_runs_under_a_lock_that_others_see_and_nothing_stays() {
-    let server = Redis::start(RedisOptions::default()).unwrap();
-    let (bed, url) = (Bed::new(), server.url());
-    run(&bed, &url, &["run", "k", "--", "sh", "-c", "exit 7"]).exits(7);
-    let mut job = Running::start(&mut tenure(&bed, &url, &["run", "k", "--", "sh", "-c", crate::bed::HOLD]));
-    assert_eq!(job.line(), "up");
-    run(&bed, &url, &["run", "-n", "k", "--", "true"]).exits(75);
-    let shown: Value =
-        serde_json::from_str(&run(&bed, &url, &["inspect", "--json", "k"]).exits(0).out).unwrap();
-    assert_eq!(shown["holders"].as_array().map(Vec::len), Some(1), "{shown}");
-    job.say("go\n");
-    job.end().exits(0);
-    run(&bed, &url, &["ls", "--json"]).exits(0).prints("");
+    a_job_runs(&Redis::start(RedisOptions::default()).unwrap().url());
 }
 
 #[test]
 fn a_job_whose_server_dies_or_freezes_is_stopped_before_its_lease_ends() {
-    let script = "trap 'echo term; exit 0' TERM; echo up; while :; do sleep 0.01; done";
     for goes_away in [Redis::kill, Redis::pause] {
-        let (bed, server) = (Bed::new(), Redis::start(RedisOptions::default()).unwrap());
-        let url = format!("{}?ttl=1s", server.url());
-        let args = ["run", "--grace", "300ms", "k", "--", "sh", "-c", script];
-        let mut job = Running::start(&mut tenure(&bed, &url, &args));
-        assert_eq!(job.line(), "up");
-        goes_away(&server).unwrap();
-        assert_eq!(job.line(), "term");
-        job.end().exits(76).complains(&["tenure: ", "lost"]);
+        let server = Redis::start(RedisOptions::default()).unwrap();
+        a_job_is_stopped(&server.url(), || goes_away(&server).unwrap());
     }
 }
 

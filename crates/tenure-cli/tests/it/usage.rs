@@ -49,7 +49,7 @@ fn a_misspelt_flag_or_verb_is_corrected() {
 fn help_and_version_are_no_errors() {
     let bed = Bed::new();
     let help = bed.run(&["--help"]).exits(0);
-    for verb in ["run", "ls", "inspect", "break", "wait", "doctor", "completions", "man"] {
+    for verb in ["run", "ls", "inspect", "break", "wait", "doctor", "schema", "completions", "man"] {
         assert!(help.out.contains(verb), "no `{verb}` in {help:?}");
         let help = bed.run(&[verb, "--help"]).exits(0);
         assert!(help.out.contains("Usage: tenure") && help.err.is_empty(), "{help:?}");
