@@ -1,0 +1,2 @@
+//! Fenced data.
+fn main() {}
