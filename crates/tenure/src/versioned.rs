@@ -101,7 +101,7 @@ pub enum Unwritten<E> {
 }
 
 /// Reads, changes and writes until nobody else was faster, within the limits. The work gets the number of the try, from
-/// 1, and an error of it ends the matter.
+/// 1, and an error of it ends the matter. Work that borrows what it changes goes round a loop of its own, with [`Tries`].
 ///
 /// # Errors
 /// [`Unwritten`].
@@ -133,15 +133,70 @@ pub async fn retry<T, E, F>(limits: Limits, mut work: impl FnMut(u32) -> F) -> R
 where
     F: Future<Output = Result<Outcome<T>, E>>,
 {
-    let tries = limits.tries.max(1);
-    for tried in 1..=tries {
-        match work(tried).await.map_err(Unwritten::Failed)? {
+    let mut tries = Tries::new(limits);
+    loop {
+        match work(tries.number()).await.map_err(Unwritten::Failed)? {
             Outcome::Done(value) => return Ok(value),
-            Outcome::Conflict if tried < tries => tokio::time::sleep(jitter(limits.pause_after(tried))).await,
-            Outcome::Conflict => {}
+            Outcome::Conflict => tries.again().await?,
         }
     }
-    Err(Unwritten::Conflict { tries })
+}
+
+/// Counts the tries of a loop, and pauses between them.
+///
+/// # Examples
+/// ```no_run
+/// # #[cfg(feature = "fence-sqlx-postgres")]
+/// # async fn doc(on: &mut sqlx::PgConnection) -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure::versioned::{Limits, Tries};
+///
+/// let mut tries = Tries::new(Limits::default());
+/// loop {
+///     let (version, balance): (i64, i64) =
+///         sqlx::query_as("SELECT version, balance FROM account WHERE id = 7").fetch_one(&mut *on).await?;
+///     let changed = sqlx::query(
+///         "UPDATE account SET balance = $1, version = version + 1 WHERE id = 7 AND version = $2",
+///     );
+///     if changed.bind(balance - 30).bind(version).execute(&mut *on).await?.rows_affected() == 1 {
+///         break;
+///     }
+///     tries.again::<sqlx::Error>().await?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tries {
+    limits: Limits,
+    number: u32,
+}
+
+impl Tries {
+    /// The first try.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self { limits, number: 1 }
+    }
+
+    /// Which try this is, from 1.
+    #[must_use]
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Waits a random while after a try that was in vain, and counts the next one.
+    ///
+    /// # Errors
+    /// `Conflict` if this was the last try, without a pause.
+    /// # Cancel safety
+    /// Nothing was counted.
+    pub async fn again<E>(&mut self) -> Result<(), Unwritten<E>> {
+        if self.number >= self.limits.tries {
+            return Err(Unwritten::Conflict { tries: self.number });
+        }
+        tokio::time::sleep(jitter(self.limits.pause_after(self.number))).await;
+        self.number += 1;
+        Ok(())
+    }
 }
 
 impl<E> fmt::Display for Unwritten<E> {
