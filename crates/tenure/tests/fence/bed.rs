@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tenure::{
@@ -57,15 +57,6 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
     match tokio::time::timeout(LIMIT, future).await {
         Ok(value) => value,
         Err(_) => panic!("waited {LIMIT:?} in vain until {what}"),
-    }
-}
-
-/// Looks until it is so.
-pub(crate) async fn eventually(what: &str, mut look: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !look().await {
-        assert!(began.elapsed() < LIMIT, "waited {LIMIT:?} in vain until {what}");
-        tokio::time::sleep(Duration::from_millis(3)).await;
     }
 }
 

@@ -9,8 +9,8 @@ use tenure_mysql::{MysqlEngine, MysqlOptions};
 use tenure_postgres::{PostgresEngine, PostgresOptions};
 
 use crate::{
-    bed::{eventually, fresh, within},
-    links::{Link, mariadb, postgres},
+    bed::{fresh, within},
+    links::{Link, Waiter, mariadb, postgres, until_somebody_waits},
     sites::{InRow, Row, Site},
 };
 
@@ -136,19 +136,7 @@ async fn nobody_gets_the_lock_between_the_answer_and_the_commit<L: Link>(mut bed
         (after.get().await, guard)
     });
     within("the lease is over", guard.lost()).await;
-    let (mut admin, table) = (L::open().await, &bed.table);
-    let waits = if L::IS_MYSQL {
-        format!(
-            "SELECT COUNT(*) > 0 FROM information_schema.innodb_trx \
-             WHERE trx_state = 'LOCK WAIT' AND trx_query LIKE '%{table}%'"
-        )
-    } else {
-        format!(
-            "SELECT CASE WHEN count(*) > 0 THEN 1 ELSE 0 END FROM pg_stat_activity \
-             WHERE wait_event_type = 'Lock' AND query LIKE '%{table}%'"
-        )
-    };
-    eventually("the next one waits for the transaction", async || admin.one(&waits).await == "1").await;
+    until_somebody_waits::<L>(Waiter::Mentions(&bed.table)).await;
     assert!(!waiting.is_finished(), "granted inside the transaction");
     bed.row.link.sql("COMMIT").await.unwrap();
     let (seen, _guard) = within("the next one holds", waiting).await.unwrap();

@@ -1,6 +1,9 @@
 //! A connection of each driver, and plain SQL on it.
 
-use std::sync::OnceLock;
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
@@ -9,11 +12,11 @@ use tenure::fence::{Database, Sql};
 use tenure_testkit::{mariadb::MariaDb, postgres::Postgres};
 use tokio_postgres::SimpleQueryMessage;
 
+use crate::bed::LIMIT;
+
 /// What a test asks of a connection besides what is tested.
 #[async_trait]
 pub(crate) trait Link: Database + Sized + 'static {
-    const NAME: &'static str;
-
     /// A connection of its own.
     async fn open() -> Self;
 
@@ -39,6 +42,39 @@ pub(crate) trait Link: Database + Sized + 'static {
             self.sql(&format!("BEGIN ISOLATION LEVEL {level}")).await.unwrap();
         }
     }
+}
+
+/// Looks until somebody waits for a lock: the connection with this number, or whoever mentions this.
+pub(crate) async fn until_somebody_waits<L: Link>(whose: Waiter<'_>) {
+    let whose = match (whose, L::IS_MYSQL) {
+        (Waiter::Connection(id), true) => format!("trx_mysql_thread_id = {id}"),
+        (Waiter::Mentions(word), true) => format!("trx_query LIKE '%{word}%'"),
+        (Waiter::Connection(id), false) => format!("pid = {id}"),
+        (Waiter::Mentions(word), false) => format!("query LIKE '%{word}%'"),
+    };
+    let all = if L::IS_MYSQL {
+        "information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+    } else {
+        "pg_stat_activity WHERE wait_event_type = 'Lock'"
+    };
+    let (mut link, began) = (L::open().await, Instant::now());
+    loop {
+        // MariaDB makes that table anew only if nobody has looked at it for a tenth of a second.
+        static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _alone = LOOK.lock().await;
+        tokio::time::sleep(Duration::from_millis(if L::IS_MYSQL { 110 } else { 3 })).await;
+        if link.one(&format!("SELECT COUNT(*) FROM {all} AND {whose}")).await != "0" {
+            return;
+        }
+        assert!(began.elapsed() < LIMIT, "waited {LIMIT:?} in vain until somebody waits: {whose}");
+    }
+}
+
+/// Who is waited for to wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Waiter<'a> {
+    Connection(&'a str),
+    Mentions(&'a str),
 }
 
 /// What every connection finds there.
@@ -67,8 +103,6 @@ pub(crate) fn postgres() -> &'static str {
 
 #[async_trait]
 impl Link for sqlx::MySqlConnection {
-    const NAME: &'static str = "sqlx on MariaDB";
-
     async fn open() -> Self {
         Self::connect(mariadb()).await.unwrap()
     }
@@ -81,8 +115,6 @@ impl Link for sqlx::MySqlConnection {
 
 #[async_trait]
 impl Link for sqlx::PgConnection {
-    const NAME: &'static str = "sqlx on PostgreSQL";
-
     async fn open() -> Self {
         Self::connect(postgres()).await.unwrap()
     }
@@ -95,8 +127,6 @@ impl Link for sqlx::PgConnection {
 
 #[async_trait]
 impl Link for mysql_async::Conn {
-    const NAME: &'static str = "mysql_async on MariaDB";
-
     async fn open() -> Self {
         Self::new(mysql_async::Opts::from_url(mariadb()).unwrap()).await.unwrap()
     }
@@ -109,8 +139,6 @@ impl Link for mysql_async::Conn {
 
 #[async_trait]
 impl Link for tokio_postgres::Client {
-    const NAME: &'static str = "tokio-postgres";
-
     async fn open() -> Self {
         let (client, connection) = tokio_postgres::connect(postgres(), tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);

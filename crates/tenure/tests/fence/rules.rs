@@ -3,7 +3,7 @@
 use tenure::{Client, ErrorKind, fence::Why};
 
 use crate::{
-    bed::{BEFORE, NOW, by, orders, reader, stamp, why, within, writer},
+    bed::{BEFORE, NOW, by, fresh, orders, reader, stamp, why, within, writer},
     sites::{Site, Way},
 };
 
@@ -48,7 +48,7 @@ async fn client() -> Client {
 /// refused, and changes nothing.
 async fn the_late_write_of_a_paused_holder_is_refused<S: Site>(site: S) {
     let (mut old_way, mut new_way) = (site.way().await, site.way().await);
-    let mutex = client().await.mutex("counter").unwrap();
+    let mutex = client().await.mutex(fresh("counter")).unwrap();
     let old = mutex.clone().fixed_lease(std::time::Duration::from_millis(100)).acquire().await.unwrap();
     let n = old_way.claim(old.stamp()).await.unwrap();
     assert_eq!(old_way.write(old.stamp(), n + 1, 1).await.unwrap(), NOW);
@@ -104,14 +104,14 @@ async fn no_order_of_steps_loses_an_update<S: Site>(site: S) {
         let (mut seen, mut acknowledged) = ([None; 2], 0);
         for who in order {
             let (way, stamp) = (&mut ways[who], writer(fence + who as u8));
-            match seen[who] {
-                None => seen[who] = Some(way.peek().await),
-                // Claimed in the moment of the write: that is what a check on writes alone does.
-                Some(value) if way.claim(stamp).await.is_ok() => {
-                    assert_eq!(way.write(stamp, 1, value + 1).await.unwrap(), NOW);
-                    acknowledged += 1;
-                }
-                Some(_) => {}
+            let Some(value) = seen[who] else {
+                seen[who] = Some(way.peek().await);
+                continue;
+            };
+            // Claimed in the moment of the write: that is what a check on writes alone does.
+            if way.claim(stamp).await.is_ok() {
+                assert_eq!(way.write(stamp, 1, value + 1).await.unwrap(), NOW);
+                acknowledged += 1;
             }
         }
         lost_when_not += acknowledged - (ways[0].peek().await - start);
@@ -181,7 +181,7 @@ async fn a_rival_with_the_same_fence_is_refused<S: Site>(site: S) {
 
 async fn a_writer_that_became_a_reader_reads_on<S: Site>(site: S) {
     let mut way = site.way().await;
-    let lock = client().await.rwlock("counter").unwrap();
+    let lock = client().await.rwlock(fresh("counter")).unwrap();
     let guard = lock.write().await.unwrap();
     let before = guard.stamp();
     way.claim(before).await.unwrap();
@@ -199,7 +199,7 @@ async fn a_writer_that_became_a_reader_reads_on<S: Site>(site: S) {
 /// Tasks of one process share a place, and so a claim id. Each has a fence of its own.
 async fn tasks_that_hand_over_claim_for_themselves<S: Site>(site: S) {
     let mut way = site.way().await;
-    let mutex = client().await.mutex("counter").unwrap();
+    let mutex = client().await.mutex(fresh("counter")).unwrap();
     let first = mutex.acquire().await.unwrap();
     let waiting = tokio::spawn({
         let mutex = mutex.clone();
@@ -219,8 +219,12 @@ async fn tasks_that_hand_over_claim_for_themselves<S: Site>(site: S) {
 /// A stamp is text on the way to another process, and the same there.
 async fn a_holder_elsewhere_shows_the_same_stamp<S: Site>(site: S) {
     let mut way = site.way().await;
-    let work =
-        client().await.mutex("counter").unwrap().run(|held| async move { held.stamp().to_string() }).await;
+    let work = client()
+        .await
+        .mutex(fresh("counter"))
+        .unwrap()
+        .run(|held| async move { held.stamp().to_string() })
+        .await;
     let stamp = work.unwrap().parse().unwrap();
     way.claim(stamp).await.unwrap();
     assert_eq!(way.write(stamp, 1, 1).await.unwrap(), NOW);

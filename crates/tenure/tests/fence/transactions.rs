@@ -7,8 +7,8 @@ use tenure::{
 use tokio::task::JoinHandle;
 
 use crate::{
-    bed::{BEFORE, NOW, by, eventually, fresh, reader, why, within, writer},
-    links::Link,
+    bed::{BEFORE, NOW, by, fresh, reader, why, within, writer},
+    links::{Link, Waiter, until_somebody_waits},
     sites::{InRow, Row, Site, Way},
 };
 
@@ -86,16 +86,7 @@ async fn waits<L: Link>(mut row: Row<L>, stamp: Stamp) -> JoinHandle<(Row<L>, Re
         let answer = row.sql.claim(&mut row.link, stamp).await;
         (row, answer)
     });
-    let mut admin = L::open().await;
-    let sql = if L::IS_MYSQL {
-        format!(
-            "SELECT COUNT(*) FROM information_schema.innodb_trx \
-             WHERE trx_mysql_thread_id = {id} AND trx_state = 'LOCK WAIT'"
-        )
-    } else {
-        format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {id} AND wait_event_type = 'Lock'")
-    };
-    eventually("the claim waits", async || admin.one(&sql).await == "1").await;
+    until_somebody_waits::<L>(Waiter::Connection(&id)).await;
     assert!(!waiting.is_finished());
     waiting
 }
