@@ -102,3 +102,9 @@ pub use self::{
 #[doc = include_str!("../../../README.md")]
 #[derive(Debug)]
 pub struct Readme;
+
+/// The examples of the page about fences, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/fencing.md")]
+#[derive(Debug)]
+pub struct Fencing;

@@ -26,6 +26,21 @@ async fn a_write_that_stopped_half_way_is_done_again() {
     assert!(!dir.path().join("state.fence-new").exists());
 }
 
+/// A write that failed does not count.
+#[tokio::test]
+async fn a_write_that_could_not_be_done_is_done_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state");
+    let file = File::new(&path);
+    file.claim(writer(5)).await.unwrap();
+    fs::create_dir(&path).unwrap();
+    let err = file.write(writer(5), 1, "one").await.unwrap_err();
+    assert_eq!((err.kind(), err.may_have_applied()), (ErrorKind::Unavailable, true), "{err}");
+    assert_eq!(file.record().await.unwrap().n(), 0);
+    fs::remove_dir(&path).unwrap();
+    assert_eq!(file.write(writer(5), 1, "one").await.unwrap(), NOW);
+}
+
 #[tokio::test]
 async fn it_stays_the_file_it_was() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,8 @@
 //! What every resource promises, one module per rule, for each resource and each driver.
 
+use std::pin::pin;
+
+use futures_util::poll;
 use tenure::{Client, ErrorKind, fence::Why};
 
 use crate::{
@@ -201,16 +204,14 @@ async fn tasks_that_hand_over_claim_for_themselves<S: Site>(site: S) {
     let mut way = site.way().await;
     let mutex = client().await.mutex(fresh("counter")).unwrap();
     let first = mutex.acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().await.unwrap() }
-    });
     // In the queue of the process, behind the first.
-    tokio::task::yield_now().await;
+    let mut waiting = pin!(mutex.acquire());
+    assert!(poll!(&mut waiting).is_pending());
     way.claim(first.stamp()).await.unwrap();
     let old = first.stamp();
     first.release().await.unwrap();
     let second = within("it is handed over", waiting).await.unwrap();
+    assert_eq!(second.claim_id(), old.claim_id());
     way.claim(second.stamp()).await.unwrap();
     assert_eq!(why(way.write(old, 1, 1).await), Why::Overtaken { by: second.stamp().fence() });
     assert_eq!(way.write(second.stamp(), 1, 2).await.unwrap(), NOW);
