@@ -93,6 +93,7 @@ async fn waits<L: Link>(mut row: Row<L>, stamp: Stamp) -> JoinHandle<(Row<L>, Re
 
 async fn a_later_holder_waits_for_the_commit_and_sees_it<L: Link>() {
     let (site, mut old) = row::<L>().await;
+    old.claim(writer(4)).await.unwrap();
     old.link.sql("BEGIN").await.unwrap();
     old.sql.claim(&mut old.link, writer(5)).await.unwrap();
     let new = waits(site.way().await, writer(6)).await;
@@ -109,6 +110,7 @@ async fn a_later_holder_waits_for_the_commit_and_sees_it<L: Link>() {
 
 async fn an_earlier_holder_waits_for_the_commit_and_is_refused<L: Link>() {
     let (site, mut new) = row::<L>().await;
+    new.claim(writer(4)).await.unwrap();
     new.link.sql("BEGIN").await.unwrap();
     new.sql.claim(&mut new.link, writer(6)).await.unwrap();
     let old = waits(site.way().await, writer(5)).await;
