@@ -3,10 +3,10 @@
 use std::pin::pin;
 
 use futures_util::poll;
-use tenure::{Client, ErrorKind, fence::Why};
+use tenure::{Client, ErrorKind, Settings, fence::Why};
 
 use crate::{
-    bed::{BEFORE, NOW, by, fresh, orders, reader, stamp, why, within, writer},
+    bed::{BEFORE, LIMIT, NOW, by, fresh, orders, reader, stamp, why, within, writer},
     sites::{Site, Way},
 };
 
@@ -202,7 +202,10 @@ async fn a_writer_that_became_a_reader_reads_on<S: Site>(site: S) {
 /// Tasks of one process share a place, and so a claim id. Each has a fence of its own.
 async fn tasks_that_hand_over_claim_for_themselves<S: Site>(site: S) {
     let mut way = site.way().await;
-    let mutex = client().await.mutex(fresh("counter")).unwrap();
+    let mut settings = Settings::default();
+    settings.turn_time = LIMIT; // however slow the resource is
+    let client = Client::new(tenure_local::Memory::new(settings.clock.clone()), settings).unwrap();
+    let mutex = client.mutex("counter").unwrap();
     let first = mutex.acquire().await.unwrap();
     // In the queue of the process, behind the first.
     let mut waiting = pin!(mutex.acquire());
