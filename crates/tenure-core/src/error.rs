@@ -39,6 +39,8 @@ pub enum ErrorKind {
     Invalid,
     /// The claim is certainly gone.
     Lost,
+    /// The protected resource refuses the fence: [`Refusal::of`](crate::Refusal::of) says who was there before.
+    Refused,
     /// The caller's deadline passed.
     Timeout,
     /// The engine could not be reached or did not answer.
@@ -64,6 +66,8 @@ pub enum Op {
     Acquire,
     /// [`Engine::attempt`](crate::Engine::attempt)
     Attempt,
+    /// Claim a fence at the resource that a lock protects.
+    Claim,
     /// Open an engine.
     Connect,
     /// [`Engine::downgrade`](crate::Engine::downgrade)
@@ -76,12 +80,16 @@ pub enum Op {
     Line,
     /// Parse what the user gave.
     Parse,
+    /// Read what a lock protects.
+    Read,
     /// [`Engine::release`](crate::Engine::release)
     Release,
     /// [`Engine::renew`](crate::Engine::renew)
     Renew,
     /// Work under a held lock.
     Run,
+    /// Write what a lock protects.
+    Write,
 }
 
 impl Error {
@@ -247,6 +255,7 @@ impl fmt::Display for ErrorKind {
             Self::Denied => "denied",
             Self::Invalid => "invalid",
             Self::Lost => "lost",
+            Self::Refused => "refused",
             Self::Timeout => "timed out",
             Self::Unavailable => "unavailable",
             Self::Unsupported => "unsupported",
@@ -259,15 +268,18 @@ impl fmt::Display for Op {
         f.write_str(match self {
             Self::Acquire => "acquire",
             Self::Attempt => "attempt",
+            Self::Claim => "claim",
             Self::Connect => "connect",
             Self::Downgrade => "downgrade",
             Self::Evict => "evict",
             Self::Examine => "examine",
             Self::Line => "line",
             Self::Parse => "parse",
+            Self::Read => "read",
             Self::Release => "release",
             Self::Renew => "renew",
             Self::Run => "run",
+            Self::Write => "write",
         })
     }
 }

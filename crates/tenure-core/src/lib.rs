@@ -18,6 +18,8 @@ mod id;
 mod key;
 pub mod line;
 mod place;
+mod record;
+mod stamp;
 mod ttl;
 mod url;
 
@@ -32,5 +34,7 @@ pub use guarantees::{Crash, Failover, Fences, Floors, Grade, Guarantees, Modes, 
 pub use id::{ClaimId, EngineId};
 pub use key::Key;
 pub use place::{Evicted, Eviction, Filter, Place, Standing, When};
+pub use record::{Record, Refusal, Why};
+pub use stamp::Stamp;
 pub use ttl::Ttl;
 pub use url::EngineUrl;

@@ -1,6 +1,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use tenure_core::{Answered, Claim, ClaimId, Error, ErrorKind, Fence, Key, Moment, Op, Released, Result};
+use tenure_core::{
+    Answered, Claim, ClaimId, Error, ErrorKind, Fence, Key, Moment, Op, Released, Result, Stamp,
+};
 
 use crate::{
     client::{Shared, limited, no_answer},
@@ -96,6 +98,12 @@ impl Guard {
         self.tenancy.fence
     }
 
+    /// What to show to a resource that checks: fence, claim and mode in one, see [`fence`](crate::fence).
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        stamp(&self.tenancy.hold, self.tenancy.fence)
+    }
+
     /// How long the lock is safe without another renewal; nothing once it is lost. `None` if it lives as long as
     /// this process.
     #[must_use]
@@ -178,6 +186,12 @@ impl Tenancy {
 
     pub(crate) fn fence(&self) -> Fence {
         self.fence
+    }
+
+    /// Whether tasks of this process may hand the place to each other without the engine.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn is_in_lane(&self) -> bool {
+        matches!(self.back, Some(Back::Lane(_)))
     }
 
     /// When the stay began.
@@ -303,6 +317,12 @@ impl Witness {
         self.fence
     }
 
+    /// As [`Guard::stamp`].
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        stamp(&self.hold, self.fence)
+    }
+
     /// As [`Guard::remaining`].
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
@@ -321,6 +341,11 @@ impl Witness {
     pub async fn lost(&self) -> Loss {
         lost(&self.shared, &self.hold).await
     }
+}
+
+fn stamp(hold: &Hold, fence: Fence) -> Stamp {
+    let claim = &hold.claim;
+    Stamp::new(fence, claim.id, hold.mode()).expect("guards have places, and permits have no guard")
 }
 
 fn remaining(shared: &Shared, hold: &Hold) -> Option<Duration> {

@@ -36,6 +36,20 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Data that refuses whoever was overtaken
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+//! # let client = tenure::connect("memory:").await?;
+//! use tenure::fence::{Memory, Written};
+//!
+//! let balance = Memory::new(100); // or rows of a database, a key of Redis, a file: see `fence`
+//! let guard = client.mutex("account/7")?.acquire().await?;
+//! let n = balance.claim(guard.stamp())?; // before the first read
+//! let seen = balance.read(guard.stamp())?;
+//! assert_eq!(balance.write(guard.stamp(), n + 1, seen - 30)?, Written::Now);
+//! # Ok(()) }
+//! ```
+//!
 //! Threads without a runtime find the same in [`blocking`].
 
 mod acquire;
@@ -45,6 +59,7 @@ mod client;
 mod connect;
 mod duration;
 mod election;
+pub mod fence;
 mod guard;
 mod hold;
 mod lane;
@@ -58,12 +73,13 @@ mod semaphore;
 mod settings;
 mod sync;
 mod terms;
+pub mod versioned;
 mod watchdog;
 
 pub use tenure_core::{
     Applied, BootClock, Claim, ClaimId, Clock, Crash, Engine, EngineUrl, Error, ErrorKind, Evicted, Eviction,
     Fact, Failover, Fence, Fences, Filter, Floors, Grade, Guarantees, Key, Mode, Modes, Moment, Note, Op,
-    Order, Place, Reach, Released, Result, Seq, Standing, Ttl, Wake, When, line,
+    Order, Place, Reach, Record, Refusal, Released, Result, Seq, Stamp, Standing, Ttl, Wake, When, line,
 };
 
 pub use self::{
@@ -86,3 +102,9 @@ pub use self::{
 #[doc = include_str!("../../../README.md")]
 #[derive(Debug)]
 pub struct Readme;
+
+/// The examples of the page about fences, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/fencing.md")]
+#[derive(Debug)]
+pub struct Fencing;
