@@ -14,6 +14,9 @@
 //! of their own. Renewals and releases have the other: a renewal waits for no row, and a release that has to goes over
 //! to the first.
 //!
+//! **Guarded writes.** A transaction of the caller's own, in the same database, can ask whether the lock is still held
+//! and keep everybody else from being granted it until that transaction ends: see [`holds`].
+//!
 //! **Numbers** come from one sequence for all keys, which never leads back, whatever happens to the rows.
 
 mod address;
@@ -31,7 +34,7 @@ mod url;
 pub use self::{
     engine::PostgresEngine,
     facts::{Kind, guarantees_of},
-    schema::schema,
+    schema::{holds, schema},
     url::{OPTIONS, PostgresOptions},
 };
 

@@ -16,6 +16,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("sql/downgrade.sql"),
     include_str!("sql/release.sql"),
     include_str!("sql/evict.sql"),
+    include_str!("sql/holds.sql"),
     include_str!("sql/sweep.sql"),
 ];
 
@@ -47,7 +48,30 @@ pub fn schema(options: &PostgresOptions) -> String {
     text
 }
 
-/// The same without a transaction of its own.
+/// The question whether a lock is still held, for a transaction that may only be committed if it is.
+///
+/// The parameters are the key as `bytea`, the claim's id as text and the whole fence as `bigint`; the answer is a
+/// boolean. Once it is true, nobody else is granted anything on the key before the transaction ends: ask it at any
+/// time in the transaction, best as the last thing before `COMMIT`, and roll back unless it is true. How long the
+/// transaction then takes does not matter to its safety, but the lease is not renewed meanwhile.
+///
+/// It works in every isolation level. Above `READ COMMITTED` it may also fail with 40001, as any statement there.
+///
+/// # Examples
+/// ```
+/// use tenure_postgres::{PostgresOptions, holds};
+///
+/// assert_eq!(
+///     holds(&PostgresOptions::default()),
+///     "SELECT \"public\".tenure_v1_holds($1::bytea, $2::text::uuid, $3::bigint)"
+/// );
+/// ```
+#[must_use]
+pub fn holds(options: &PostgresOptions) -> String {
+    format!("SELECT {}($1::bytea, $2::text::uuid, $3::bigint)", Names::new(options).function("holds"))
+}
+
+/// The tables and functions without a transaction of their own.
 pub(crate) fn create(names: &Names) -> String {
     let mut text = names.fill(include_str!("sql/tables.sql"));
     for function in FUNCTIONS {

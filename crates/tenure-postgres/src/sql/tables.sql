@@ -8,6 +8,7 @@
 --             ttl       the longest lease it was ever given; deadline is when the present one ends
 --             life      the life of the server that wrote the deadline: when it started
 --             client    whom to tell; empty if nobody listens
+--             turn      the last turn on it that a guarded transaction asked for
 -- @numbers  the numbers of places, for all keys; it starts at the clock, so that it goes on above if it is made anew
 -- @about    the version of all this, and the identity of this store
 
@@ -44,6 +45,7 @@ CREATE TABLE IF NOT EXISTS @places (
   life bigint NOT NULL,
   client text NOT NULL,
   note bytea NOT NULL,
+  turn smallint NOT NULL DEFAULT 0,
   PRIMARY KEY (key, seq)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 

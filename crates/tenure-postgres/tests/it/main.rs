@@ -3,6 +3,7 @@
 
 mod creation;
 mod differential;
+mod guarded;
 mod idle;
 mod isolation;
 mod life;
