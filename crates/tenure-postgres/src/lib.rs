@@ -6,9 +6,9 @@
 //! processes that now hold (`NOTIFY` in its transaction), so that hand-off takes one trip; why such a push may be
 //! believed is said in `tenure-redis`, and is the same here.
 //!
-//! Nothing of a verb is left in the session: no prepared statement, no setting, no lock. So it works behind a pooler
-//! that lends connections for a transaction, where only the pushes are lost: that is found out when it is opened, and
-//! waiters then ask again by themselves.
+//! Where the session at the other end may be lent to others, nothing of a verb is left in it: no prepared statement, no
+//! setting, no lock. So it works behind a pooler that lends connections for a transaction, where only the pushes are
+//! lost: that is found out when it is opened, and waiters then ask again by themselves.
 //!
 //! **Two connections.** Attempts may wait for the row of a key, at most for a part of their ttl, and have a connection
 //! of their own. Renewals and releases have the other: a renewal waits for no row, and a release that has to goes over
@@ -20,10 +20,14 @@
 //! **Numbers** come from one sequence for all keys, which never leads back, whatever happens to the rows.
 
 mod address;
+mod answer;
+mod arg;
 mod engine;
 mod facts;
+mod identity;
 mod link;
 mod links;
+mod look;
 mod news;
 mod schema;
 mod sweep;

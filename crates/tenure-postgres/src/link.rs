@@ -5,10 +5,11 @@
 //! one that waits keeps all behind it waiting.
 
 use std::{
+    collections::HashMap,
     fmt::{self, Write as _},
     future::poll_fn,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -16,11 +17,14 @@ use std::{
 
 use tenure_core::{Error, Op, Result};
 use tokio::net::TcpStream;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement, types::ToSql,
+};
 
 use crate::{
     ENGINE,
     address::Address,
+    arg::{self, Arg},
     facts::Found,
     news::News,
     trouble::{ends_link, no_connection},
@@ -53,6 +57,8 @@ pub(crate) struct Link {
     start: String,
     /// The limits of the session, if it is nobody else's.
     usual: Option<Limits>,
+    /// What was prepared in the session, if it is nobody else's.
+    statements: Mutex<HashMap<&'static str, Statement>>,
     ended: Arc<AtomicBool>,
     born: Instant,
     /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
@@ -152,6 +158,7 @@ impl Link {
             direct,
             start,
             usual: direct.then_some(ear.usual),
+            statements: Mutex::default(),
             ended,
             born: Instant::now(),
             silent_since: AtomicU64::new(0),
@@ -183,7 +190,45 @@ impl Link {
         }
     }
 
-    /// Runs a verb as a transaction of its own, in one message.
+    /// Calls a verb's function as a transaction of its own, in one message.
+    pub(crate) async fn call(
+        &self,
+        limits: Limits,
+        verb: &'static str,
+        function: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<String>, tokio_postgres::Error> {
+        if self.usual != Some(limits) {
+            let rows = self.run(limits, &arg::text(function, args)).await?;
+            return Ok(rows.first().and_then(|row| row.get(0)).map(str::to_owned));
+        }
+        let answer = async {
+            let statement = self.prepared(verb, function, args).await?;
+            let values: Vec<_> = args.iter().map(Arg::bind).collect();
+            let values: Vec<_> = values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+            self.client.query_one(&statement, &values).await?.try_get(0)
+        };
+        self.watched(answer).await
+    }
+
+    /// The statement that calls a verb's function, made when it is first needed. Only where the session is nobody
+    /// else's.
+    async fn prepared(
+        &self,
+        verb: &'static str,
+        function: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Statement, tokio_postgres::Error> {
+        let known = || self.statements.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(statement) = known().get(verb) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&arg::template(function, args)).await?;
+        known().insert(verb, statement.clone());
+        Ok(statement)
+    }
+
+    /// Runs statements as a transaction of their own, in one message.
     pub(crate) async fn run(
         &self,
         limits: Limits,
@@ -204,20 +249,29 @@ impl Link {
 
     /// Sends statements in one message, and takes the rows of all.
     pub(crate) async fn send(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
-        let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
-        let answer = self.client.simple_query(sql).await;
-        waiting.answered = true;
-        match &answer {
-            Err(err) if ends_link(err) => self.end(),
-            _ => self.silent_since.store(0, Ordering::Release),
-        }
-        Ok(answer?
+        let answer = self.watched(self.client.simple_query(sql)).await?;
+        Ok(answer
             .into_iter()
             .filter_map(|message| match message {
                 SimpleQueryMessage::Row(row) => Some(row),
                 _ => None,
             })
             .collect())
+    }
+
+    /// Takes an answer, or the lack of one, as news of the connection.
+    async fn watched<T>(
+        &self,
+        request: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, tokio_postgres::Error> {
+        let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
+        let answer = request.await;
+        waiting.answered = true;
+        match &answer {
+            Err(err) if ends_link(err) => self.end(),
+            _ => self.silent_since.store(0, Ordering::Release),
+        }
+        answer
     }
 
     /// Listens to a channel, for as long as the session at the other end is this one's own.

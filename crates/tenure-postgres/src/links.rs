@@ -17,6 +17,7 @@ use tokio_postgres::SimpleQueryRow;
 
 use crate::{
     ENGINE,
+    arg::Arg,
     link::{Ear, Limits, Link},
     news::{News, TEST},
     schema::Names,
@@ -26,6 +27,8 @@ use crate::{
 
 /// The longest any verb waits for a row, and takes in all. These are also the limits of most verbs.
 pub(crate) const LONGEST: Limits = Limits { wait: Duration::from_secs(2), all: Duration::from_secs(5) };
+/// For what is asked by people, or when connecting.
+pub(crate) const UNHURRIED: Limits = Limits { wait: Duration::from_secs(5), all: Duration::from_secs(10) };
 /// The longest a release waits for a row on the connection that renews.
 pub(crate) const SHORT_WAIT: Duration = Duration::from_millis(50);
 
@@ -87,6 +90,20 @@ impl Links {
     ) -> Result<Vec<SimpleQueryRow>> {
         let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
         link.run(limits, verb).await.map_err(|err| verb_failed(op, &link.address, err))
+    }
+
+    /// Calls the function of a verb on the connection for it.
+    pub(crate) async fn call(
+        &self,
+        op: Op,
+        purpose: Use,
+        limits: Limits,
+        verb: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<String>> {
+        let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
+        let function = self.names.function(verb);
+        link.call(limits, verb, &function, args).await.map_err(|err| verb_failed(op, &link.address, err))
     }
 
     /// The channel to tell this client on; empty if nothing would arrive there.

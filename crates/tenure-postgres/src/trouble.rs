@@ -69,8 +69,8 @@ fn what(code: &str, address: &Address) -> (ErrorKind, bool, String) {
 pub(crate) fn ends_link(err: &tokio_postgres::Error) -> bool {
     match err.code().map(|code| code.code()) {
         None => true,
-        // Another server may have taken over.
-        Some("25006") => true,
+        // Another server may have taken over; or the session is not the one in which statements were prepared.
+        Some("25006" | "26000") => true,
         Some(code) => code.starts_with("57P") || code.starts_with("08"),
     }
 }

@@ -1,7 +1,7 @@
 -- Looks at some keys in order, and removes what has lapsed on those that nobody has asked for since. Waits for nobody.
 --
--- The last key it looked at; nothing if there were no more.
-CREATE OR REPLACE FUNCTION @v_sweep(p_after bytea, p_count integer) RETURNS bytea
+-- The last key it looked at, in hexadecimal digits; nothing if there were no more.
+CREATE OR REPLACE FUNCTION @v_sweep(p_after bytea, p_count smallint) RETURNS text
 LANGUAGE plpgsql AS $tenure$
 DECLARE
   v_now bigint;
@@ -21,6 +21,6 @@ BEGIN
       DELETE FROM @keys WHERE key = one AND NOT EXISTS (SELECT FROM @places WHERE key = one);
     END IF;
   END LOOP;
-  RETURN CASE WHEN cardinality(looked) = p_count THEN looked[p_count] END;
+  RETURN CASE WHEN cardinality(looked) = p_count THEN encode(looked[p_count], 'hex') END;
 END
 $tenure$;

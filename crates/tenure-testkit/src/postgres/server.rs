@@ -49,7 +49,7 @@ impl Postgres {
     /// # Errors
     /// If it does not; the message has the end of its log.
     pub fn start(options: PostgresOptions) -> Result<Self> {
-        let room = Room::new()?;
+        let room = if options.on_disk { Room::on_disk()? } else { Room::new()? };
         let port = Port::claim()?;
         copy(&template()?, &room.path().join("data"))?;
         if options.tls {
