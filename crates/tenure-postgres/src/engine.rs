@@ -219,11 +219,7 @@ impl PostgresEngine {
         tokio::spawn(async move {
             // If it fails, the next step starts at the same key.
             if let Ok(rows) = link.run(Limits { wait: SHORT_WAIT, all: LONGEST.all }, &sql).await {
-                sweep.went_to(
-                    rows.first()
-                        .and_then(|row| text::unhex(row.get(0)?))
-                        .unwrap_or_default(),
-                );
+                sweep.went_to(rows.first().and_then(|row| text::unhex(row.get(0)?)).unwrap_or_default());
             }
         });
     }

@@ -1,17 +1,22 @@
 //! Which store this is, and who makes its tables.
 
+use std::time::Duration;
+
 use tenure_core::{EngineId, Error, ErrorKind, Op, Result};
 use tokio_postgres::SimpleQueryRow;
 
 use crate::{
     ENGINE,
     answer::nonsense,
+    link::Limits,
     links::{Links, UNHURRIED, Use},
     schema::{VERSION, create},
     text,
     trouble::is_missing,
 };
 
+/// For those who create: each waits for all before it.
+const CREATING: Limits = Limits { wait: Duration::from_secs(20), all: Duration::from_secs(30) };
 /// What a newcomer waits for who finds others creating the tables.
 const CREATION: &str = "SELECT pg_advisory_xact_lock(hashtext('tenure'), hashtext(";
 
@@ -37,7 +42,7 @@ pub(crate) async fn identity(links: &Links) -> Result<EngineId> {
     }
     // One after the other: to create the same thing twice at once is an error even where it may be there already.
     let sql = format!("{CREATION}'{}'));{}", links.names.about.replace('"', ""), create(&links.names));
-    links.run(op, Use::Attempt, UNHURRIED, &sql).await.map_err(|err| {
+    links.run(op, Use::Attempt, CREATING, &sql).await.map_err(|err| {
         if err.kind() == ErrorKind::Denied {
             let message = format!(
                 "there are no tables of tenure in schema {} and this user may not create them; let somebody who may \

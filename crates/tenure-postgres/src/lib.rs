@@ -1,8 +1,9 @@
 //! Locks in PostgreSQL: a lease table, and a function of the database for each verb.
 //!
-//! A key has a row while it has a line, and its line has a row for each place. Every verb is one message and one
-//! transaction: it locks the key's row, and only then draws a number, reads the clock and looks at the line. (A number
-//! that is drawn first can be committed second: two holders.) Time is the server's alone. A release tells exactly the
+//! A line has a row for each place. Every verb is one message and one transaction: it locks the key, by an advisory
+//! lock that ends with the transaction, and only then draws a number, reads the clock and looks at the line. (A number
+//! that is drawn first can be committed second: two holders. A row for each key to lock would do as well, and cost a
+//! third of the verb.) Time is the server's alone. A release tells exactly the
 //! processes that now hold (`NOTIFY` in its transaction), so that hand-off takes one trip; why such a push may be
 //! believed is said in `tenure-redis`, and is the same here.
 //!
@@ -10,8 +11,8 @@
 //! setting, no lock. So it works behind a pooler that lends connections for a transaction, where only the pushes are
 //! lost: that is found out when it is opened, and waiters then ask again by themselves.
 //!
-//! **Two connections.** Attempts may wait for the row of a key, at most for a part of their ttl, and have a connection
-//! of their own. Renewals and releases have the other: a renewal waits for no row, and a release that has to goes over
+//! **Two connections.** Attempts may wait for a key, at most for a part of their ttl, and have a connection
+//! of their own. Renewals and releases have the other: a renewal waits for nobody, and a release that has to goes over
 //! to the first.
 //!
 //! **Guarded writes.** A transaction of the caller's own, in the same database, can ask whether the lock is still held

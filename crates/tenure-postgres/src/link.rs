@@ -76,7 +76,7 @@ pub(crate) struct Ear {
     pub(crate) usual: Limits,
 }
 
-/// How long a verb may wait for a row, and take in all.
+/// How long a verb may wait for a key or a row, and take in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) wait: Duration,

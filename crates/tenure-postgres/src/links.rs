@@ -25,11 +25,11 @@ use crate::{
     url::PostgresOptions,
 };
 
-/// The longest any verb waits for a row, and takes in all. These are also the limits of most verbs.
+/// The longest any verb waits for a key, and takes in all. These are also the limits of most verbs.
 pub(crate) const LONGEST: Limits = Limits { wait: Duration::from_secs(2), all: Duration::from_secs(5) };
 /// For what is asked by people, or when connecting.
 pub(crate) const UNHURRIED: Limits = Limits { wait: Duration::from_secs(5), all: Duration::from_secs(10) };
-/// The longest a release waits for a row on the connection that renews.
+/// The longest a release waits for a key on the connection that renews.
 pub(crate) const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 /// How many sessions of a pooler are looked at.
@@ -50,7 +50,7 @@ pub(crate) struct Links {
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Verbs that may wait for a row; and pushes.
+    /// Verbs that may wait for a key; and pushes.
     Attempt,
     /// Verbs that others wait for.
     Keep,

@@ -29,7 +29,7 @@ fn what(code: &str, address: &Address) -> (ErrorKind, bool, String) {
         "40001" | "40P01" => {
             (ErrorKind::Unavailable, false, format!("{address} took back a transaction in favour of another"))
         }
-        "55P03" => (ErrorKind::Unavailable, false, format!("{address}: somebody keeps the key's row locked")),
+        "55P03" => (ErrorKind::Unavailable, false, format!("{address}: somebody keeps the key locked")),
         "57014" => (ErrorKind::Unavailable, false, format!("{address} took too long and stopped")),
         "25006" => (
             ErrorKind::Unavailable,
@@ -75,7 +75,7 @@ pub(crate) fn ends_link(err: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// Whether somebody else had the row for too long.
+/// Whether somebody else had the key for too long.
 pub(crate) fn is_locked(err: &Error) -> bool {
     has_code(err, |code| code == "55P03")
 }

@@ -11,8 +11,6 @@ LANGUAGE plpgsql AS $tenure$
 DECLARE
   v_now bigint;
   v_life bigint;
-  fresh boolean;
-  tries integer := 0;
   mine record;
   front record;
   fits boolean := true;
@@ -24,9 +22,10 @@ DECLARE
   blocker record;
 BEGIN
 -- [level.sql]
--- [make.sql]
+-- [lock.sql]
 -- [clock.sql]
-  IF NOT fresh THEN
+  PERFORM 1 FROM @places WHERE key = p_key LIMIT 1;
+  IF FOUND THEN
     PERFORM @v_purge(p_key, p_id, v_now, v_life);
     SELECT seq, mode, take, total, state, holds INTO mine FROM @places WHERE key = p_key AND id = p_id;
     IF FOUND THEN

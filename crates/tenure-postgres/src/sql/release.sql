@@ -7,20 +7,11 @@ LANGUAGE plpgsql AS $tenure$
 DECLARE
   v_now bigint;
   v_life bigint;
-  fresh boolean;
-  tries integer := 0;
   mine record;
   freed bigint := 0;
 BEGIN
 -- [level.sql]
-  IF p_doubt THEN
--- [make.sql]
-  ELSE
-    PERFORM 1 FROM @keys WHERE key = p_key FOR UPDATE;
-    IF NOT FOUND THEN
-      RETURN 0;
-    END IF;
-  END IF;
+-- [lock.sql]
 -- [clock.sql]
   DELETE FROM @places WHERE key = p_key AND id = p_id
     RETURNING state, (life <> v_life OR v_now < deadline) AS alive INTO mine;
@@ -35,9 +26,6 @@ BEGIN
   IF FOUND THEN
     PERFORM @v_purge(p_key, NULL, v_now, v_life);
     PERFORM @v_settle(p_key, NULL, v_life);
-    DELETE FROM @keys WHERE key = p_key AND NOT EXISTS (SELECT FROM @places WHERE key = p_key);
-  ELSE
-    DELETE FROM @keys WHERE key = p_key;
   END IF;
   RETURN freed;
 END
