@@ -21,6 +21,7 @@ use crate::{
     schema::Names,
     sweep::{STEP, Sweep},
     text::{self, numbers},
+    tls::Trust,
     trouble::{is_locked, verb_failed},
     url::PostgresOptions,
 };
@@ -45,10 +46,14 @@ impl PostgresEngine {
     /// standby or a database that is not there.
     pub async fn open(options: PostgresOptions) -> Result<Arc<Self>> {
         let names = Names::new(&options);
+        let trust = match &options.tls {
+            Some(tls) => Some(Trust::load(tls.ca.as_deref()).await?),
+            None => None,
+        };
         let news = Arc::new(News::default());
         let client: String =
             EngineId::fresh().to_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let links = Links::new(options, names, news.clone(), &client);
+        let links = Links::new(options, trust, names, news.clone(), &client);
         let found = futures_util::try_join!(links.at(Use::Attempt), links.at(Use::Keep));
         let (link, _) = found?;
         let kind = link.found.kind(links.options.hosts.len());

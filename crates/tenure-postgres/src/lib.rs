@@ -33,6 +33,11 @@ mod news;
 mod schema;
 mod sweep;
 mod text;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "plain.rs"]
+mod tls;
 mod trouble;
 mod url;
 

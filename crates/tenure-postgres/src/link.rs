@@ -16,9 +16,13 @@ use std::{
 };
 
 use tenure_core::{Error, Op, Result};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 use tokio_postgres::{
-    AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement, types::ToSql,
+    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement,
+    config::SslMode, types::ToSql,
 };
 
 use crate::{
@@ -27,6 +31,7 @@ use crate::{
     arg::{self, Arg},
     facts::Found,
     news::News,
+    tls::Trust,
     trouble::{ends_link, no_connection},
     url::PostgresOptions,
 };
@@ -88,10 +93,11 @@ impl Link {
     pub(crate) async fn open(
         address: &Address,
         options: &PostgresOptions,
+        trust: Option<&Trust>,
         news: &Arc<News>,
         ear: &Ear,
     ) -> Result<Arc<Self>> {
-        let connect = Self::connect(address, options, news, ear);
+        let connect = Self::connect(address, options, trust, news, ear);
         tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| {
             let message = format!("{address} did not answer within {CONNECT:?}");
             Err(Error::unavailable(Op::Connect, message).with_engine(ENGINE).not_applied())
@@ -101,6 +107,7 @@ impl Link {
     async fn connect(
         address: &Address,
         options: &PostgresOptions,
+        trust: Option<&Trust>,
         news: &Arc<News>,
         ear: &Ear,
     ) -> Result<Arc<Self>> {
@@ -119,24 +126,22 @@ impl Link {
         if let Some(password) = &options.password {
             config.password(password);
         }
-        let (client, mut connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
         let ended = Arc::new(AtomicBool::new(false));
-        tokio::spawn({
-            let (news, ended, channel) = (news.clone(), ended.clone(), ear.channel.clone());
-            async move {
-                while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-                    // A pooler passes on what was meant for somebody else.
-                    if let AsyncMessage::Notification(told) = message
-                        && told.channel() == channel
-                    {
-                        news.hear(told.payload());
-                    }
-                }
-                if !ended.swap(true, Ordering::AcqRel) {
-                    news.interrupted();
-                }
+        let line = Line { news: news.clone(), ended: ended.clone(), channel: ear.channel.clone() };
+        let client = match trust {
+            None => {
+                let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
+                tokio::spawn(line.attend(connection));
+                client
             }
-        });
+            Some(trust) => {
+                config.ssl_mode(SslMode::Require);
+                let connector = trust.connector(address)?;
+                let (client, connection) = config.connect_raw(stream, connector).await.map_err(failed)?;
+                tokio::spawn(line.attend(connection));
+                client
+            }
+        };
         let found = Found::ask(&client).await.map_err(failed)?;
         found.check(address)?;
         let direct = found.client_port() == Some(port);
@@ -294,6 +299,33 @@ impl Link {
 
     fn age(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// The other side of a connection: what is heard on it, until it ends.
+struct Line {
+    news: Arc<News>,
+    ended: Arc<AtomicBool>,
+    channel: String,
+}
+
+impl Line {
+    async fn attend<S, T>(self, mut connection: Connection<S, T>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            // A pooler passes on what was meant for somebody else.
+            if let AsyncMessage::Notification(told) = message
+                && told.channel() == self.channel
+            {
+                self.news.hear(told.payload());
+            }
+        }
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.news.interrupted();
+        }
     }
 }
 

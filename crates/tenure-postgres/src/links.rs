@@ -21,6 +21,7 @@ use crate::{
     link::{Ear, Limits, Link},
     news::{News, TEST},
     schema::Names,
+    tls::Trust,
     trouble::verb_failed,
     url::PostgresOptions,
 };
@@ -38,6 +39,8 @@ const SESSIONS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Links {
     pub(crate) options: Arc<PostgresOptions>,
+    /// Whom to trust, if TLS is asked for.
+    trust: Option<Trust>,
     pub(crate) names: Names,
     news: Arc<News>,
     /// The channel that only this client listens to.
@@ -68,10 +71,17 @@ struct Port {
 type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
 
 impl Links {
-    pub(crate) fn new(options: PostgresOptions, names: Names, news: Arc<News>, client: &str) -> Self {
+    pub(crate) fn new(
+        options: PostgresOptions,
+        trust: Option<Trust>,
+        names: Names,
+        news: Arc<News>,
+        client: &str,
+    ) -> Self {
         let channel = format!("{}{client}", names.channels);
         Self {
             options: Arc::new(options),
+            trust,
             names,
             news,
             channel,
@@ -161,7 +171,8 @@ impl Links {
                 Use::Keep => Limits { wait: SHORT_WAIT, ..LONGEST },
             };
             let ear = Ear { channel: self.channel.clone(), listens, usual };
-            let start = || open(self.options.clone(), self.news.clone(), ear).boxed().shared();
+            let start =
+                || open(self.options.clone(), self.trust.clone(), self.news.clone(), ear).boxed().shared();
             connecting.get_or_insert_with(start).clone()
         };
         let outcome = connecting.clone().await;
@@ -177,10 +188,15 @@ impl Links {
 }
 
 /// Connects to the first host that is no standby.
-async fn open(options: Arc<PostgresOptions>, news: Arc<News>, ear: Ear) -> Result<Arc<Link>> {
+async fn open(
+    options: Arc<PostgresOptions>,
+    trust: Option<Trust>,
+    news: Arc<News>,
+    ear: Ear,
+) -> Result<Arc<Link>> {
     let mut last = None;
     for address in &options.hosts {
-        match Link::open(address, &options, &news, &ear).await {
+        match Link::open(address, &options, trust.as_ref(), &news, &ear).await {
             Ok(link) if link.found.is_standby() => {
                 let message = format!("{address} is a standby, which grants nothing; name its primary");
                 // With several hosts, one of them is about to take over.

@@ -12,3 +12,5 @@ mod order;
 mod push;
 mod refused;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
