@@ -12,8 +12,8 @@
 //! lost: that is found out when it is opened, and waiters then ask again by themselves.
 //!
 //! **Two connections.** Attempts may wait for a key, at most for a part of their ttl, and have a connection
-//! of their own. Renewals and releases have the other: a renewal waits for nobody, and a release that has to goes over
-//! to the first.
+//! of their own. Renewals have the other: a renewal waits for nobody. A release uses the first while that has
+//! nothing to do, else the second, and if it has to wait there it goes over to the first.
 //!
 //! **Guarded writes.** A transaction of the caller's own, in the same database, can ask whether the lock is still held
 //! and keep everybody else from being granted it until that transaction ends: see [`holds`].

@@ -10,7 +10,7 @@ use std::{
     future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -65,6 +65,8 @@ pub(crate) struct Link {
     /// What was prepared in the session, if it is nobody else's.
     statements: Mutex<HashMap<&'static str, Statement>>,
     ended: Arc<AtomicBool>,
+    /// How many requests are under way.
+    under_way: AtomicUsize,
     born: Instant,
     /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
     /// zero if something was answered since.
@@ -165,6 +167,7 @@ impl Link {
             usual: direct.then_some(ear.usual),
             statements: Mutex::default(),
             ended,
+            under_way: AtomicUsize::new(0),
             born: Instant::now(),
             silent_since: AtomicU64::new(0),
             news: news.clone(),
@@ -186,6 +189,13 @@ impl Link {
             return false;
         }
         true
+    }
+
+    /// Whether a request would be looked at at once. One that was given up may still be at work in the server.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.works()
+            && self.under_way.load(Ordering::Acquire) == 0
+            && self.silent_since.load(Ordering::Acquire) == 0
     }
 
     /// Gives the connection up. Whoever waits for news on it asks again.
@@ -269,6 +279,7 @@ impl Link {
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, tokio_postgres::Error> {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
         let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
         let answer = request.await;
         waiting.answered = true;
@@ -338,6 +349,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.link.under_way.fetch_sub(1, Ordering::AcqRel);
         if !self.answered {
             let since = &self.link.silent_since;
             let _ = since.compare_exchange(0, self.sent, Ordering::AcqRel, Ordering::Acquire);

@@ -116,6 +116,11 @@ impl Links {
         link.call(limits, verb, &function, args).await.map_err(|err| verb_failed(op, &link.address, err))
     }
 
+    /// Whether the connection for attempts has nothing to do.
+    pub(crate) fn may_wait_at_once(&self) -> bool {
+        self.ports[Use::Attempt as usize].working().is_some_and(|link| link.is_idle())
+    }
+
     /// The channel to tell this client on; empty if nothing would arrive there.
     pub(crate) fn channel(&self) -> &str {
         if self.wake.get() == Some(&Wake::Push) { &self.channel } else { "" }

@@ -22,8 +22,8 @@ pub(crate) async fn places(links: &Links, filter: &Filter) -> Result<Vec<Place>>
         "SELECT encode(place.key,'hex'),place.id,place.seq,place.mode,place.take,place.total,\
          CASE WHEN place.life = clock.life THEN least(place.deadline - clock.now, place.ttl) ELSE place.ttl END,\
          greatest(0, clock.now - place.taken),encode(place.note,'hex') \
-         FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,\
-         (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS life OFFSET 0) AS clock,\
+         FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint AS now,\
+         (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint AS life OFFSET 0) AS clock,\
          {} AS place WHERE {which} AND place.state <= 1 \
          AND (place.life <> clock.life OR clock.now < place.deadline) \
          ORDER BY place.key,place.seq LIMIT {limit}",
