@@ -67,6 +67,8 @@ pub(crate) struct Link {
     ended: Arc<AtomicBool>,
     /// How many requests are under way.
     under_way: AtomicUsize,
+    /// When something was last answered, in microseconds since `born`.
+    heard: AtomicU64,
     born: Instant,
     /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
     /// zero if something was answered since.
@@ -168,6 +170,7 @@ impl Link {
             statements: Mutex::default(),
             ended,
             under_way: AtomicUsize::new(0),
+            heard: AtomicU64::new(0),
             born: Instant::now(),
             silent_since: AtomicU64::new(0),
             news: news.clone(),
@@ -191,11 +194,14 @@ impl Link {
         true
     }
 
-    /// Whether a request would be looked at at once. One that was given up may still be at work in the server.
+    /// Whether a request would be looked at at once, as far as anybody knows: a connection that nobody used for a
+    /// while may be dead, and a request that was given up may still be at work in the server.
     pub(crate) fn is_idle(&self) -> bool {
+        let heard = self.age().saturating_sub(self.heard.load(Ordering::Acquire));
         self.works()
             && self.under_way.load(Ordering::Acquire) == 0
             && self.silent_since.load(Ordering::Acquire) == 0
+            && heard < SILENCE.as_micros() as u64
     }
 
     /// Gives the connection up. Whoever waits for news on it asks again.
@@ -285,7 +291,10 @@ impl Link {
         waiting.answered = true;
         match &answer {
             Err(err) if ends_link(err) => self.end(),
-            _ => self.silent_since.store(0, Ordering::Release),
+            _ => {
+                self.heard.store(self.age(), Ordering::Release);
+                self.silent_since.store(0, Ordering::Release);
+            }
         }
         answer
     }

@@ -76,9 +76,11 @@ async fn no_grant_is_doubled_while_sessions_are_killed_again_and_again() {
 /// Sessions that are idle for a moment are ended all the time, so every verb finds its connection gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_session_may_be_ended_at_any_time() {
-    let server = server(&["idle_session_timeout=100"]);
-    let (ttl, url) = (secs(3), server.url());
+    let server = server(&[]);
+    let (ttl, url) = (secs(6), server.url());
     let (here, there) = (client(&url, ttl).await, client(&url, ttl).await);
+    server.sql("ALTER SYSTEM SET idle_session_timeout = 400").unwrap();
+    server.sql("SELECT pg_reload_conf()").unwrap();
     let held = here.mutex("k").unwrap().acquire().await.unwrap();
     let waiting = waits(&there, "k").await;
     for _ in 0..2 {
@@ -97,7 +99,7 @@ async fn an_idle_session_may_be_ended_at_any_time() {
     held.release().await.unwrap();
     let next = gets(waiting).await;
     assert!(released.elapsed() < ttl, "it took {:?}", released.elapsed());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
     next.release().await.unwrap();
     empties(&here, "k").await;
 }
