@@ -20,11 +20,11 @@ pub(crate) fn verb_failed(op: Op, address: &Address, err: tokio_postgres::Error)
 /// A connection that could not be made, or a question that changes nothing.
 pub(crate) fn no_connection(address: &Address, err: tokio_postgres::Error) -> Error {
     let of = |kind, message| Error::new(kind, Op::Connect, message).with_engine(ENGINE);
-    let error = if refused_by_us(&err) {
+    let error = if says(&err, "invalid peer certificate") {
         let message =
             format!("{address} is not who it should be; name its authority with `ca=`, and it as it is");
         of(ErrorKind::Denied, message).with_source(Said(err))
-    } else if err.to_string().contains("server does not support TLS") {
+    } else if says(&err, "server does not support TLS") {
         of(ErrorKind::Unavailable, format!("{address} does not speak TLS")).with_source(Said(err))
     } else {
         verb_failed(Op::Connect, address, err)
@@ -32,13 +32,11 @@ pub(crate) fn no_connection(address: &Address, err: tokio_postgres::Error) -> Er
     error.not_applied()
 }
 
-/// Whether TLS failed because of who the server is.
-fn refused_by_us(err: &tokio_postgres::Error) -> bool {
+/// Whether one of the errors beneath starts so: those of TLS are known by nothing but their words here.
+fn says(err: &tokio_postgres::Error, words: &str) -> bool {
     let mut source = std::error::Error::source(err);
     while let Some(err) = source {
-        // The error of the TLS library stands in one of the network, and is known by its words where that is not
-        // compiled in.
-        if err.to_string().starts_with("invalid peer certificate") {
+        if err.to_string().starts_with(words) {
             return true;
         }
         source = err.source();

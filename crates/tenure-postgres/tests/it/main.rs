@@ -1,6 +1,7 @@
 //! What only this engine can get wrong, on private servers.
 #![cfg(target_os = "linux")]
 
+mod cancel;
 mod creation;
 mod differential;
 mod guarded;
