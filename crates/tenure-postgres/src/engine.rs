@@ -1,34 +1,33 @@
 //! The verbs, each a function of the database.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use tenure_core::{
     Answered, Attempt, Busy, Claim, ClaimId, EngineId, Error, ErrorKind, Evicted, Eviction, Fact, Filter,
-    Grant, Guarantees, Held, Incarnation, Key, Mode, Note, Op, Patience, Permits, Place, Released, Renewal,
-    Result, Seat, Seq, Standing, Ttl, Turn, When, line,
+    Grant, Guarantees, Held, Op, Patience, Place, Released, Renewal, Result, Seq, Ttl, Turn, When,
 };
-use tokio_postgres::SimpleQueryRow;
 
 use crate::{
     ENGINE,
+    answer::{duration, micros, mode_numbers, mode_of, nonsense, number, seat},
+    arg::{self, Arg},
     facts::guarantees_of,
+    identity::identity,
     link::Limits,
     links::{LONGEST, Links, SHORT_WAIT, Use},
+    look::places,
     news::News,
-    schema::{Names, VERSION, create},
+    schema::Names,
     sweep::{STEP, Sweep},
-    text::{self, Bytes, Id, array, numbers},
-    trouble::{is_locked, is_missing, verb_failed},
+    text::{self, numbers},
+    tls::Trust,
+    trouble::{is_locked, verb_failed},
     url::PostgresOptions,
 };
 
 /// The most holds that one transaction renews: their rows are locked until it is on disk.
 const RENEWALS: usize = 200;
-/// For what is asked by people, or when connecting.
-const UNHURRIED: Limits = Limits { wait: Duration::from_secs(5), all: Duration::from_secs(10) };
-/// What a newcomer waits for who finds others creating the tables.
-const CREATION: &str = "SELECT pg_advisory_xact_lock(hashtext('tenure'), hashtext(";
 
 /// Locks in PostgreSQL.
 pub struct PostgresEngine {
@@ -47,10 +46,14 @@ impl PostgresEngine {
     /// standby or a database that is not there.
     pub async fn open(options: PostgresOptions) -> Result<Arc<Self>> {
         let names = Names::new(&options);
+        let trust = match &options.tls {
+            Some(tls) => Some(Trust::load(tls.ca.as_deref()).await?),
+            None => None,
+        };
         let news = Arc::new(News::default());
         let client: String =
             EngineId::fresh().to_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let links = Links::new(options, names, news.clone(), &client);
+        let links = Links::new(options, trust, names, news.clone(), &client);
         let found = futures_util::try_join!(links.at(Use::Attempt), links.at(Use::Keep));
         let (link, _) = found?;
         let kind = link.found.kind(links.options.hosts.len());
@@ -71,19 +74,29 @@ impl PostgresEngine {
     }
 
     /// Calls a verb's function and takes its one value.
-    async fn call(&self, op: Op, purpose: Use, limits: Limits, verb: &str, args: &str) -> Result<String> {
-        let sql = format!("SELECT {}({args})", self.links.names.function(verb));
-        let rows = self.links.run(op, purpose, limits, &sql).await?;
-        rows.first().and_then(|row| row.get(0)).map(str::to_owned).ok_or_else(|| nonsense(op))
+    async fn call(
+        &self,
+        op: Op,
+        purpose: Use,
+        limits: Limits,
+        verb: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<String> {
+        self.links.call(op, purpose, limits, verb, args).await?.ok_or_else(|| nonsense(op))
     }
 
-    /// The same for a verb that others wait for: first where nothing waits long, then where it may.
-    async fn call_soon(&self, op: Op, ttl: Ttl, verb: &str, args: &str) -> Result<i64> {
+    /// The same for a verb that others wait for: where it may wait, if nobody else is there; else first where nothing
+    /// waits long. (Two sessions in turn cost the server a tenth more than one.)
+    async fn call_soon(&self, op: Op, ttl: Ttl, verb: &'static str, args: &[Arg<'_>]) -> Result<i64> {
         let limits = limits(ttl);
         let short = Limits { wait: limits.wait.min(SHORT_WAIT), ..limits };
-        let answer = match self.call(op, Use::Keep, short, verb, args).await {
-            Err(err) if is_locked(&err) => self.call(op, Use::Attempt, limits, verb, args).await,
-            answer => answer,
+        let answer = if self.links.may_wait_at_once() {
+            self.call(op, Use::Attempt, limits, verb, args).await
+        } else {
+            match self.call(op, Use::Keep, short, verb, args).await {
+                Err(err) if is_locked(&err) => self.call(op, Use::Attempt, limits, verb, args).await,
+                answer => answer,
+            }
         };
         answer?.parse().map_err(|_| nonsense(op))
     }
@@ -96,15 +109,17 @@ impl PostgresEngine {
         }
         let (mode, take, of) = mode_numbers(claim.mode);
         let note = format!("{}\n{}", claim.note.who(), claim.note.label());
-        let args = format!(
-            "{},{},{mode}::smallint,{take},{of},{},{},'{}',{}",
-            Bytes(claim.key.as_str().as_bytes()),
-            Id(claim.id),
-            micros(claim.ttl.get()),
-            claim.patience == Patience::Queue,
-            self.links.channel(),
-            Bytes(note.as_bytes()),
-        );
+        let args = [
+            Arg::Bytes(claim.key.as_str().as_bytes()),
+            Arg::Id(claim.id),
+            Arg::Small(mode),
+            Arg::Number(take),
+            Arg::Number(of),
+            Arg::Number(micros(claim.ttl.get())),
+            Arg::Flag(claim.patience == Patience::Queue),
+            Arg::Name(self.links.channel()),
+            Arg::Bytes(note.as_bytes()),
+        ];
         let answer = self.call(OP, Use::Attempt, limits(claim.ttl), "attempt", &args).await?;
         let refused = |kind, message: &'static str| Err(Error::new(kind, OP, message).not_applied());
         match numbers(&answer).as_deref() {
@@ -162,25 +177,24 @@ impl PostgresEngine {
         holds: &[Held<'_>],
         waits: bool,
     ) -> Result<Vec<i64>> {
-        let args = format!(
-            "{},{},{},{},{waits}",
-            array("bytea", holds.iter().map(|hold| Bytes(hold.claim.key.as_str().as_bytes()))),
-            array("uuid", holds.iter().map(|hold| Id(hold.claim.id))),
-            array("bigint", holds.iter().map(|hold| hold.seq.get())),
-            array("bigint", holds.iter().map(|hold| micros(hold.claim.ttl.get()))),
-        );
+        let args = [
+            Arg::ManyBytes(holds.iter().map(|hold| hold.claim.key.as_str().as_bytes()).collect()),
+            Arg::Ids(holds.iter().map(|hold| hold.claim.id).collect()),
+            Arg::Numbers(holds.iter().map(|hold| number(hold.seq)).collect()),
+            Arg::Numbers(holds.iter().map(|hold| micros(hold.claim.ttl.get())).collect()),
+            Arg::Flag(waits),
+        ];
         let answer = self.call(Op::Renew, purpose, limits, "renew", &args).await?;
         numbers(&answer).filter(|answers| answers.len() == holds.len()).ok_or_else(|| nonsense(Op::Renew))
     }
 
     async fn downgrade_(&self, hold: Held<'_>) -> Result<Renewal> {
-        let args = format!(
-            "{},{},{},{}",
-            Bytes(hold.claim.key.as_str().as_bytes()),
-            Id(hold.claim.id),
-            hold.seq.get(),
-            micros(hold.claim.ttl.get()),
-        );
+        let args = [
+            Arg::Bytes(hold.claim.key.as_str().as_bytes()),
+            Arg::Id(hold.claim.id),
+            Arg::Number(number(hold.seq)),
+            Arg::Number(micros(hold.claim.ttl.get())),
+        ];
         match self.call_soon(Op::Downgrade, hold.claim.ttl, "downgrade", &args).await? {
             1 => Ok(Renewal::Renewed(Some(hold.claim.ttl.get()))),
             0 => Ok(Renewal::Lost),
@@ -191,13 +205,12 @@ impl PostgresEngine {
 
     async fn release_(&self, claim: &Claim, answered: Answered) -> Result<Released> {
         self.news.forget(claim.id);
-        let args = format!(
-            "{},{},{},{}",
-            Bytes(claim.key.as_str().as_bytes()),
-            Id(claim.id),
-            micros(claim.ttl.get()),
-            answered == Answered::InDoubt,
-        );
+        let args = [
+            Arg::Bytes(claim.key.as_str().as_bytes()),
+            Arg::Id(claim.id),
+            Arg::Number(micros(claim.ttl.get())),
+            Arg::Flag(answered == Answered::InDoubt),
+        ];
         let released = self.call_soon(Op::Release, claim.ttl, "release", &args).await?;
         self.sweep().await;
         match released {
@@ -211,8 +224,7 @@ impl PostgresEngine {
     async fn sweep(&self) {
         let Some(after) = self.sweep.due() else { return };
         let Ok(link) = self.links.at(Use::Keep).await else { return };
-        let sql =
-            format!("SELECT encode({}({},{STEP}),'hex')", self.links.names.function("sweep"), Bytes(&after));
+        let sql = arg::text(&self.links.names.function("sweep"), &[Arg::Bytes(&after), Arg::Small(STEP)]);
         let sweep = self.sweep.clone();
         tokio::spawn(async move {
             // If it fails, the next step starts at the same key.
@@ -223,13 +235,12 @@ impl PostgresEngine {
     }
 
     async fn evict_(&self, eviction: &Eviction) -> Result<Evicted> {
-        let args = format!(
-            "{},{},{},{}",
-            Bytes(eviction.key.as_str().as_bytes()),
-            Id(eviction.id),
-            eviction.seq.get(),
-            eviction.when == When::Now,
-        );
+        let args = [
+            Arg::Bytes(eviction.key.as_str().as_bytes()),
+            Arg::Id(eviction.id),
+            Arg::Number(number(eviction.seq)),
+            Arg::Flag(eviction.when == When::Now),
+        ];
         let answer = self.call(Op::Evict, Use::Attempt, LONGEST, "evict", &args).await?;
         match answer.as_str() {
             "2" => Ok(Evicted::Freed),
@@ -237,34 +248,6 @@ impl PostgresEngine {
             "0" => Ok(Evicted::Gone),
             _ => Err(nonsense(Op::Evict)),
         }
-    }
-
-    async fn places(&self, filter: &Filter) -> Result<Vec<Place>> {
-        let which = match filter {
-            Filter::Key(key) => format!("place.key = {}", Bytes(key.as_str().as_bytes())),
-            Filter::Prefix(prefix, _) => starts_with(prefix.as_bytes()),
-        };
-        let limit = i64::try_from(filter.limit()).unwrap_or(i64::MAX);
-        // If another clock wrote a line, the first verb will give it a whole lease.
-        let sql = format!(
-            "SELECT encode(place.key,'hex'),place.id,place.seq,place.mode,place.take,place.total,\
-             CASE WHEN place.life = clock.life THEN least(place.deadline - clock.now, place.ttl) ELSE place.ttl END,\
-             greatest(0, clock.now - place.taken),encode(place.note,'hex') \
-             FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,\
-             (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS life OFFSET 0) AS clock,\
-             {} AS place WHERE {which} AND place.state <= 1 \
-             AND (place.life <> clock.life OR clock.now < place.deadline) \
-             ORDER BY place.key,place.seq LIMIT {limit}",
-            self.links.names.places
-        );
-        let rows = self.links.run(Op::Line, Use::Attempt, UNHURRIED, &sql).await?;
-        let places: Option<Vec<Place>> = rows.iter().map(place).collect();
-        let mut places = places.ok_or_else(|| nonsense(Op::Line))?;
-        for line in places.chunk_by_mut(|one, next| one.key == next.key) {
-            let holders = line::holders(line.iter().map(|place| place.mode));
-            line[..holders].iter_mut().for_each(|place| place.standing = Standing::Holds);
-        }
-        Ok(places)
     }
 }
 
@@ -311,7 +294,7 @@ impl tenure_core::Engine for PostgresEngine {
     }
 
     async fn line(&self, filter: &Filter) -> Result<Vec<Place>> {
-        self.places(filter).await.map_err(|err| err.with_engine(ENGINE))
+        places(&self.links, filter).await.map_err(|err| err.with_engine(ENGINE))
     }
 
     async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
@@ -327,132 +310,13 @@ impl tenure_core::Engine for PostgresEngine {
     }
 }
 
-/// The identity that is kept in the database, with tables made if there are none, or only older ones.
-async fn identity(links: &Links) -> Result<EngineId> {
-    let op = Op::Connect;
-    let question = format!("SELECT version,identity FROM {}", links.names.about);
-    let ask = async || links.run(op, Use::Attempt, UNHURRIED, &question).await;
-    let read = |rows: &[SimpleQueryRow]| -> Option<(i32, EngineId)> {
-        let row = rows.first()?;
-        let id = EngineId::from_bytes(text::id(row.get(1)?)?.to_bytes());
-        Some((row.get(0)?.parse().ok()?, id))
-    };
-    let found = match ask().await {
-        Ok(rows) => read(&rows),
-        Err(err) if is_missing(&err) => None,
-        Err(err) => return Err(err.not_applied()),
-    };
-    if let Some((version, id)) = found
-        && version >= VERSION
-    {
-        return Ok(id);
-    }
-    // One after the other: to create the same thing twice at once is an error even where it may be there already.
-    let sql = format!("{CREATION}'{}'));{}", links.names.about.replace('"', ""), create(&links.names));
-    links.run(op, Use::Attempt, UNHURRIED, &sql).await.map_err(|err| {
-        if err.kind() == ErrorKind::Denied {
-            let message = format!(
-                "there are no tables of tenure in schema {} and this user may not create them; let somebody who may \
-                 run what `tenure schema postgres` prints",
-                links.names.schema
-            );
-            return Error::new(ErrorKind::Denied, op, message).with_engine(ENGINE).with_source(err).not_applied();
-        }
-        err.not_applied()
-    })?;
-    read(&ask().await.map_err(Error::not_applied)?).map(|(_, id)| id).ok_or_else(|| nonsense(op))
-}
-
 /// A third of the ttl is all that a verb has.
 fn limits(ttl: Ttl) -> Limits {
     Limits { wait: (ttl.get() / 4).min(LONGEST.wait), all: (ttl.get() / 3).min(LONGEST.all) }
 }
 
-/// The condition for keys that start so.
-fn starts_with(prefix: &[u8]) -> String {
-    let from = format!("place.key >= {}", Bytes(prefix));
-    // The first key after all those: with the last byte that can be raised, raised.
-    match prefix.iter().rposition(|&byte| byte < 0xff) {
-        Some(last) => {
-            let mut end = prefix[..=last].to_vec();
-            end[last] += 1;
-            format!("{from} AND place.key < {}", Bytes(&end))
-        }
-        None => from,
-    }
-}
-
-fn place(row: &SimpleQueryRow) -> Option<Place> {
-    let number = |at: usize| row.get(at)?.parse::<i64>().ok();
-    let note = text::unhex(row.get(8)?)?;
-    let note = String::from_utf8_lossy(&note);
-    let (who, label) = note.split_once('\n').unwrap_or((&note, ""));
-    Some(Place {
-        key: Key::new(String::from_utf8(text::unhex(row.get(0)?)?).ok()?).ok()?,
-        id: text::id(row.get(1)?)?,
-        seq: Seq::new(u64::try_from(number(2)?).ok()?)?,
-        mode: mode_of(number(3)?, number(4)?, number(5)?)?,
-        standing: Standing::Waits,
-        note: Note::new(who, label),
-        age: duration(number(7)?),
-        lease_left: Some(duration(number(6)?)),
-    })
-}
-
-fn mode_numbers(mode: Mode) -> (i64, u32, u32) {
-    match mode {
-        Mode::Exclusive => (0, 0, 0),
-        Mode::Shared => (1, 0, 0),
-        Mode::Permits(permits) => (2, permits.take(), permits.of()),
-    }
-}
-
-fn mode_of(number: i64, take: i64, of: i64) -> Option<Mode> {
-    match number {
-        0 => Some(Mode::Exclusive),
-        1 => Some(Mode::Shared),
-        2 => Permits::new(u32::try_from(take).ok()?, u32::try_from(of).ok()?).ok().map(Mode::Permits),
-        _ => None,
-    }
-}
-
-fn seat(seq: i64, life: i64) -> Option<Seat> {
-    let seq = Seq::new(u64::try_from(seq).ok()?)?;
-    Some(Seat { seq, incarnation: Incarnation(u64::try_from(life).ok()?) })
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn duration(micros: i64) -> Duration {
-    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
-}
-
-fn nonsense(op: Op) -> Error {
-    Error::new(ErrorKind::Broken, op, "the server's answer is not one of tenure's functions")
-}
-
 impl fmt::Debug for PostgresEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresEngine").field("options", &self.links.options).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_where_no_key_starts_so_any_more() {
-        assert_eq!(
-            starts_with(b"ab"),
-            "place.key >= E'\\\\x6162'::bytea AND place.key < E'\\\\x6163'::bytea"
-        );
-        assert_eq!(
-            starts_with(b"a\xff"),
-            "place.key >= E'\\\\x61ff'::bytea AND place.key < E'\\\\x62'::bytea"
-        );
-        assert_eq!(starts_with(b""), "place.key >= E'\\\\x'::bytea");
     }
 }

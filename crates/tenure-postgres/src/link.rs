@@ -5,24 +5,33 @@
 //! one that waits keeps all behind it waiting.
 
 use std::{
+    collections::HashMap,
     fmt::{self, Write as _},
     future::poll_fn,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use tenure_core::{Error, Op, Result};
-use tokio::net::TcpStream;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement,
+    config::SslMode, types::ToSql,
+};
 
 use crate::{
     ENGINE,
     address::Address,
+    arg::{self, Arg},
     facts::Found,
     news::News,
+    tls::Trust,
     trouble::{ends_link, no_connection},
     url::PostgresOptions,
 };
@@ -53,7 +62,13 @@ pub(crate) struct Link {
     start: String,
     /// The limits of the session, if it is nobody else's.
     usual: Option<Limits>,
+    /// What was prepared in the session, if it is nobody else's.
+    statements: Mutex<HashMap<&'static str, Statement>>,
     ended: Arc<AtomicBool>,
+    /// How many requests are under way.
+    under_way: AtomicUsize,
+    /// When something was last answered, in microseconds since `born`.
+    heard: AtomicU64,
     born: Instant,
     /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
     /// zero if something was answered since.
@@ -70,7 +85,7 @@ pub(crate) struct Ear {
     pub(crate) usual: Limits,
 }
 
-/// How long a verb may wait for a row, and take in all.
+/// How long a verb may wait for a key or a row, and take in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) wait: Duration,
@@ -82,10 +97,11 @@ impl Link {
     pub(crate) async fn open(
         address: &Address,
         options: &PostgresOptions,
+        trust: Option<&Trust>,
         news: &Arc<News>,
         ear: &Ear,
     ) -> Result<Arc<Self>> {
-        let connect = Self::connect(address, options, news, ear);
+        let connect = Self::connect(address, options, trust, news, ear);
         tokio::time::timeout(CONNECT, connect).await.unwrap_or_else(|_| {
             let message = format!("{address} did not answer within {CONNECT:?}");
             Err(Error::unavailable(Op::Connect, message).with_engine(ENGINE).not_applied())
@@ -95,6 +111,7 @@ impl Link {
     async fn connect(
         address: &Address,
         options: &PostgresOptions,
+        trust: Option<&Trust>,
         news: &Arc<News>,
         ear: &Ear,
     ) -> Result<Arc<Self>> {
@@ -113,24 +130,22 @@ impl Link {
         if let Some(password) = &options.password {
             config.password(password);
         }
-        let (client, mut connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
         let ended = Arc::new(AtomicBool::new(false));
-        tokio::spawn({
-            let (news, ended, channel) = (news.clone(), ended.clone(), ear.channel.clone());
-            async move {
-                while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-                    // A pooler passes on what was meant for somebody else.
-                    if let AsyncMessage::Notification(told) = message
-                        && told.channel() == channel
-                    {
-                        news.hear(told.payload());
-                    }
-                }
-                if !ended.swap(true, Ordering::AcqRel) {
-                    news.interrupted();
-                }
+        let line = Line { news: news.clone(), ended: ended.clone(), channel: ear.channel.clone() };
+        let client = match trust {
+            None => {
+                let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
+                tokio::spawn(line.attend(connection));
+                client
             }
-        });
+            Some(trust) => {
+                config.ssl_mode(SslMode::Require);
+                let connector = trust.connector(address)?;
+                let (client, connection) = config.connect_raw(stream, connector).await.map_err(failed)?;
+                tokio::spawn(line.attend(connection));
+                client
+            }
+        };
         let found = Found::ask(&client).await.map_err(failed)?;
         found.check(address)?;
         let direct = found.client_port() == Some(port);
@@ -152,7 +167,10 @@ impl Link {
             direct,
             start,
             usual: direct.then_some(ear.usual),
+            statements: Mutex::default(),
             ended,
+            under_way: AtomicUsize::new(0),
+            heard: AtomicU64::new(0),
             born: Instant::now(),
             silent_since: AtomicU64::new(0),
             news: news.clone(),
@@ -176,6 +194,16 @@ impl Link {
         true
     }
 
+    /// Whether a request would be looked at at once, as far as anybody knows: a connection that nobody used for a
+    /// while may be dead, and a request that was given up may still be at work in the server.
+    pub(crate) fn is_idle(&self) -> bool {
+        let heard = self.age().saturating_sub(self.heard.load(Ordering::Acquire));
+        self.works()
+            && self.under_way.load(Ordering::Acquire) == 0
+            && self.silent_since.load(Ordering::Acquire) == 0
+            && heard < SILENCE.as_micros() as u64
+    }
+
     /// Gives the connection up. Whoever waits for news on it asks again.
     pub(crate) fn end(&self) {
         if !self.ended.swap(true, Ordering::AcqRel) {
@@ -183,7 +211,45 @@ impl Link {
         }
     }
 
-    /// Runs a verb as a transaction of its own, in one message.
+    /// Calls a verb's function as a transaction of its own, in one message.
+    pub(crate) async fn call(
+        &self,
+        limits: Limits,
+        verb: &'static str,
+        function: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<String>, tokio_postgres::Error> {
+        if self.usual != Some(limits) {
+            let rows = self.run(limits, &arg::text(function, args)).await?;
+            return Ok(rows.first().and_then(|row| row.get(0)).map(str::to_owned));
+        }
+        let answer = async {
+            let statement = self.prepared(verb, function, args).await?;
+            let values: Vec<_> = args.iter().map(Arg::bind).collect();
+            let values: Vec<_> = values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+            self.client.query_one(&statement, &values).await?.try_get(0)
+        };
+        self.watched(answer).await
+    }
+
+    /// The statement that calls a verb's function, made when it is first needed. Only where the session is nobody
+    /// else's.
+    async fn prepared(
+        &self,
+        verb: &'static str,
+        function: &str,
+        args: &[Arg<'_>],
+    ) -> Result<Statement, tokio_postgres::Error> {
+        let known = || self.statements.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(statement) = known().get(verb) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&arg::template(function, args)).await?;
+        known().insert(verb, statement.clone());
+        Ok(statement)
+    }
+
+    /// Runs statements as a transaction of their own, in one message.
     pub(crate) async fn run(
         &self,
         limits: Limits,
@@ -204,20 +270,33 @@ impl Link {
 
     /// Sends statements in one message, and takes the rows of all.
     pub(crate) async fn send(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
-        let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
-        let answer = self.client.simple_query(sql).await;
-        waiting.answered = true;
-        match &answer {
-            Err(err) if ends_link(err) => self.end(),
-            _ => self.silent_since.store(0, Ordering::Release),
-        }
-        Ok(answer?
+        let answer = self.watched(self.client.simple_query(sql)).await?;
+        Ok(answer
             .into_iter()
             .filter_map(|message| match message {
                 SimpleQueryMessage::Row(row) => Some(row),
                 _ => None,
             })
             .collect())
+    }
+
+    /// Takes an answer, or the lack of one, as news of the connection.
+    async fn watched<T>(
+        &self,
+        request: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, tokio_postgres::Error> {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
+        let answer = request.await;
+        waiting.answered = true;
+        match &answer {
+            Err(err) if ends_link(err) => self.end(),
+            _ => {
+                self.heard.store(self.age(), Ordering::Release);
+                self.silent_since.store(0, Ordering::Release);
+            }
+        }
+        answer
     }
 
     /// Listens to a channel, for as long as the session at the other end is this one's own.
@@ -243,6 +322,33 @@ impl Link {
     }
 }
 
+/// The other side of a connection: what is heard on it, until it ends.
+struct Line {
+    news: Arc<News>,
+    ended: Arc<AtomicBool>,
+    channel: String,
+}
+
+impl Line {
+    async fn attend<S, T>(self, mut connection: Connection<S, T>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            // A pooler passes on what was meant for somebody else.
+            if let AsyncMessage::Notification(told) = message
+                && told.channel() == self.channel
+            {
+                self.news.hear(told.payload());
+            }
+        }
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.news.interrupted();
+        }
+    }
+}
+
 /// A request under way. Dropped unanswered, it starts the clock that ends a silent connection.
 struct Waiting<'a> {
     link: &'a Link,
@@ -252,6 +358,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.link.under_way.fetch_sub(1, Ordering::AcqRel);
         if !self.answered {
             let since = &self.link.silent_since;
             let _ = since.compare_exchange(0, self.sent, Ordering::AcqRel, Ordering::Acquire);

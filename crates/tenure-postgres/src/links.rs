@@ -17,16 +17,20 @@ use tokio_postgres::SimpleQueryRow;
 
 use crate::{
     ENGINE,
+    arg::Arg,
     link::{Ear, Limits, Link},
     news::{News, TEST},
     schema::Names,
+    tls::Trust,
     trouble::verb_failed,
     url::PostgresOptions,
 };
 
-/// The longest any verb waits for a row, and takes in all. These are also the limits of most verbs.
+/// The longest any verb waits for a key, and takes in all. These are also the limits of most verbs.
 pub(crate) const LONGEST: Limits = Limits { wait: Duration::from_secs(2), all: Duration::from_secs(5) };
-/// The longest a release waits for a row on the connection that renews.
+/// For what is asked by people, or when connecting.
+pub(crate) const UNHURRIED: Limits = Limits { wait: Duration::from_secs(5), all: Duration::from_secs(10) };
+/// The longest a release waits for a key on the connection that renews.
 pub(crate) const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 /// How many sessions of a pooler are looked at.
@@ -35,6 +39,8 @@ const SESSIONS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Links {
     pub(crate) options: Arc<PostgresOptions>,
+    /// Whom to trust, if TLS is asked for.
+    trust: Option<Trust>,
     pub(crate) names: Names,
     news: Arc<News>,
     /// The channel that only this client listens to.
@@ -47,7 +53,7 @@ pub(crate) struct Links {
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// Verbs that may wait for a row; and pushes.
+    /// Verbs that may wait for a key; and pushes.
     Attempt,
     /// Verbs that others wait for.
     Keep,
@@ -65,10 +71,17 @@ struct Port {
 type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
 
 impl Links {
-    pub(crate) fn new(options: PostgresOptions, names: Names, news: Arc<News>, client: &str) -> Self {
+    pub(crate) fn new(
+        options: PostgresOptions,
+        trust: Option<Trust>,
+        names: Names,
+        news: Arc<News>,
+        client: &str,
+    ) -> Self {
         let channel = format!("{}{client}", names.channels);
         Self {
             options: Arc::new(options),
+            trust,
             names,
             news,
             channel,
@@ -87,6 +100,25 @@ impl Links {
     ) -> Result<Vec<SimpleQueryRow>> {
         let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
         link.run(limits, verb).await.map_err(|err| verb_failed(op, &link.address, err))
+    }
+
+    /// Calls the function of a verb on the connection for it.
+    pub(crate) async fn call(
+        &self,
+        op: Op,
+        purpose: Use,
+        limits: Limits,
+        verb: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<Option<String>> {
+        let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
+        let function = self.names.function(verb);
+        link.call(limits, verb, &function, args).await.map_err(|err| verb_failed(op, &link.address, err))
+    }
+
+    /// Whether the connection for attempts has nothing to do.
+    pub(crate) fn may_wait_at_once(&self) -> bool {
+        self.ports[Use::Attempt as usize].working().is_some_and(|link| link.is_idle())
     }
 
     /// The channel to tell this client on; empty if nothing would arrive there.
@@ -144,7 +176,8 @@ impl Links {
                 Use::Keep => Limits { wait: SHORT_WAIT, ..LONGEST },
             };
             let ear = Ear { channel: self.channel.clone(), listens, usual };
-            let start = || open(self.options.clone(), self.news.clone(), ear).boxed().shared();
+            let start =
+                || open(self.options.clone(), self.trust.clone(), self.news.clone(), ear).boxed().shared();
             connecting.get_or_insert_with(start).clone()
         };
         let outcome = connecting.clone().await;
@@ -160,10 +193,15 @@ impl Links {
 }
 
 /// Connects to the first host that is no standby.
-async fn open(options: Arc<PostgresOptions>, news: Arc<News>, ear: Ear) -> Result<Arc<Link>> {
+async fn open(
+    options: Arc<PostgresOptions>,
+    trust: Option<Trust>,
+    news: Arc<News>,
+    ear: Ear,
+) -> Result<Arc<Link>> {
     let mut last = None;
     for address in &options.hosts {
-        match Link::open(address, &options, &news, &ear).await {
+        match Link::open(address, &options, trust.as_ref(), &news, &ear).await {
             Ok(link) if link.found.is_standby() => {
                 let message = format!("{address} is a standby, which grants nothing; name its primary");
                 // With several hosts, one of them is about to take over.

@@ -24,7 +24,7 @@ const FUNCTIONS: &[&str] = &[
 const PARTS: &[(&str, &str)] = &[
     ("-- [level.sql]\n", include_str!("sql/level.sql")),
     ("-- [clock.sql]\n", include_str!("sql/clock.sql")),
-    ("-- [make.sql]\n", include_str!("sql/make.sql")),
+    ("-- [lock.sql]\n", include_str!("sql/lock.sql")),
 ];
 
 /// The tables and functions as SQL, for a person who may create them, to be used by one who may not.
@@ -37,11 +37,10 @@ pub fn schema(options: &PostgresOptions) -> String {
         "-- What a user needs who only takes locks:\n\
          --   GRANT USAGE ON SCHEMA {schema} TO someone;\n\
          --   GRANT SELECT ON {about} TO someone;\n\
-         --   GRANT SELECT, INSERT, UPDATE, DELETE ON {keys}, {places} TO someone;\n\
+         --   GRANT SELECT, INSERT, UPDATE, DELETE ON {places} TO someone;\n\
          --   GRANT USAGE ON SEQUENCE {numbers} TO someone;\n",
         schema = names.schema,
         about = names.about,
-        keys = names.keys,
         places = names.places,
         numbers = names.numbers,
     );
@@ -53,9 +52,10 @@ pub fn schema(options: &PostgresOptions) -> String {
 /// The parameters are the key as `bytea`, the claim's id as text and the whole fence as `bigint`; the answer is a
 /// boolean. Once it is true, nobody else is granted anything on the key before the transaction ends: ask it at any
 /// time in the transaction, best as the last thing before `COMMIT`, and roll back unless it is true. How long the
-/// transaction then takes does not matter to its safety, but the lease is not renewed meanwhile.
+/// transaction then takes does not matter to its safety; others who ask for the key wait meanwhile.
 ///
-/// It works in every isolation level. Above `READ COMMITTED` it may also fail with 40001, as any statement there.
+/// It works in every isolation level. Above `READ COMMITTED` it may also fail with 40001, as any statement there, and
+/// the lease is not renewed until the transaction ends.
 ///
 /// # Examples
 /// ```
@@ -88,7 +88,6 @@ pub(crate) fn create(names: &Names) -> String {
 pub(crate) struct Names {
     pub(crate) schema: String,
     pub(crate) about: String,
-    pub(crate) keys: String,
     pub(crate) places: String,
     numbers: String,
     /// What the names of functions start with.
@@ -105,7 +104,6 @@ impl Names {
         Self {
             schema: format!("\"{schema}\""),
             about: name("_about"),
-            keys: name("_keys"),
             places: name("_places"),
             numbers: name("_numbers"),
             functions: format!("\"{schema}\".{table}_v{VERSION}"),
@@ -128,7 +126,6 @@ impl Names {
         for (mark, name) in [
             ("@about_name", bare),
             ("@about", &self.about),
-            ("@keys", &self.keys),
             ("@places", &self.places),
             ("@numbers", &self.numbers),
             ("@schema", &self.schema),

@@ -10,7 +10,7 @@ use std::sync::{
 /// How many releases there are between two steps.
 const EVERY: u32 = 64;
 /// How many keys one step looks at: more than are released in between, so that the walk gets around.
-pub(crate) const STEP: u32 = 256;
+pub(crate) const STEP: i16 = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {

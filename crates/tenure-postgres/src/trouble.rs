@@ -19,7 +19,29 @@ pub(crate) fn verb_failed(op: Op, address: &Address, err: tokio_postgres::Error)
 
 /// A connection that could not be made, or a question that changes nothing.
 pub(crate) fn no_connection(address: &Address, err: tokio_postgres::Error) -> Error {
-    verb_failed(Op::Connect, address, err).not_applied()
+    let of = |kind, message| Error::new(kind, Op::Connect, message).with_engine(ENGINE);
+    let error = if says(&err, "invalid peer certificate") {
+        let message =
+            format!("{address} is not who it should be; name its authority with `ca=`, and it as it is");
+        of(ErrorKind::Denied, message).with_source(Said(err))
+    } else if says(&err, "server does not support TLS") {
+        of(ErrorKind::Unavailable, format!("{address} does not speak TLS")).with_source(Said(err))
+    } else {
+        verb_failed(Op::Connect, address, err)
+    };
+    error.not_applied()
+}
+
+/// Whether one of the errors beneath starts so: those of TLS are known by nothing but their words here.
+fn says(err: &tokio_postgres::Error, words: &str) -> bool {
+    let mut source = std::error::Error::source(err);
+    while let Some(err) = source {
+        if err.to_string().starts_with(words) {
+            return true;
+        }
+        source = err.source();
+    }
+    false
 }
 
 /// What a code means, and whether the verb may have applied. The server says most of these when it has taken back
@@ -29,7 +51,7 @@ fn what(code: &str, address: &Address) -> (ErrorKind, bool, String) {
         "40001" | "40P01" => {
             (ErrorKind::Unavailable, false, format!("{address} took back a transaction in favour of another"))
         }
-        "55P03" => (ErrorKind::Unavailable, false, format!("{address}: somebody keeps the key's row locked")),
+        "55P03" => (ErrorKind::Unavailable, false, format!("{address}: somebody keeps the key locked")),
         "57014" => (ErrorKind::Unavailable, false, format!("{address} took too long and stopped")),
         "25006" => (
             ErrorKind::Unavailable,
@@ -69,13 +91,13 @@ fn what(code: &str, address: &Address) -> (ErrorKind, bool, String) {
 pub(crate) fn ends_link(err: &tokio_postgres::Error) -> bool {
     match err.code().map(|code| code.code()) {
         None => true,
-        // Another server may have taken over.
-        Some("25006") => true,
+        // Another server may have taken over; or the session is not the one in which statements were prepared.
+        Some("25006" | "26000") => true,
         Some(code) => code.starts_with("57P") || code.starts_with("08"),
     }
 }
 
-/// Whether somebody else had the row for too long.
+/// Whether somebody else had the key for too long.
 pub(crate) fn is_locked(err: &Error) -> bool {
     has_code(err, |code| code == "55P03")
 }

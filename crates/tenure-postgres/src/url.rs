@@ -1,9 +1,11 @@
-use tenure_core::{EngineUrl, Error, Op, Result};
+use std::path::PathBuf;
+
+use tenure_core::{EngineUrl, Error, Result};
 
 use crate::address::Address;
 
 /// The options of the URL.
-pub const OPTIONS: &[&str] = &["schema", "table", "sslmode"];
+pub const OPTIONS: &[&str] = &["ca", "schema", "sslmode", "table"];
 
 const PORT: u16 = 5432;
 /// The longest name of a schema or of what a table's name starts with: names of PostgreSQL have 63 bytes.
@@ -19,6 +21,14 @@ pub struct PostgresOptions {
     pub(crate) database: String,
     pub(crate) schema: String,
     pub(crate) table: String,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// TLS is asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tls {
+    /// The authority to trust instead of the machine's own.
+    pub(crate) ca: Option<PathBuf>,
 }
 
 impl Default for PostgresOptions {
@@ -31,6 +41,7 @@ impl Default for PostgresOptions {
             database: "postgres".into(),
             schema: "public".into(),
             table: "tenure".into(),
+            tls: None,
         }
     }
 }
@@ -59,16 +70,24 @@ impl PostgresOptions {
         }
         let password = url.password().map(str::to_owned);
         let (schema, table) = (name(url, "schema", "public")?, name(url, "table", "tenure")?);
-        match url.option("sslmode").as_deref() {
-            None | Some("disable") => {}
-            Some(_) => {
-                return Err(Error::unsupported(
-                    Op::Connect,
-                    "TLS to PostgreSQL is not built in; write sslmode=disable, or let a local proxy do it",
-                ));
-            }
+        let tls = tls(url)?;
+        Ok(Self { hosts, user, password, database, schema, table, tls })
+    }
+}
+
+/// With TLS the certificate is always checked; the modes that would not, or that would go on without, are refused.
+fn tls(url: &mut EngineUrl) -> Result<Option<Tls>> {
+    let ca = url.option("ca").map(PathBuf::from);
+    match url.option("sslmode").as_deref() {
+        None | Some("disable") if ca.is_some() => {
+            Err(Error::invalid("ca= is for TLS; write sslmode=verify-full with it"))
         }
-        Ok(Self { hosts, user, password, database, schema, table })
+        None | Some("disable") => Ok(None),
+        // What others take for "whoever it is" is checked here too.
+        Some("require" | "verify-full") => Ok(Some(Tls { ca })),
+        Some(_) => Err(Error::invalid(
+            "sslmode= is disable, or require or verify-full: both check who the server is",
+        )),
     }
 }
 
@@ -92,6 +111,7 @@ impl std::fmt::Debug for PostgresOptions {
             .field("database", &self.database)
             .field("schema", &self.schema)
             .field("table", &self.table)
+            .field("tls", &self.tls)
             .finish_non_exhaustive()
     }
 }
@@ -118,6 +138,11 @@ mod tests {
             ("shop", "locks", "t_1")
         );
         assert!(!format!("{full:?}").contains("secret"));
+        assert!(full.tls.is_none());
+        for mode in ["require", "verify-full"] {
+            let private = read(&format!("postgres://anna@h?sslmode={mode}&ca=/ca.pem")).unwrap();
+            assert_eq!(private.tls.unwrap().ca, Some(PathBuf::from("/ca.pem")));
+        }
         let short = read("postgres://anna@h").unwrap();
         assert_eq!(
             (short.database.as_str(), short.schema.as_str(), short.table.as_str()),
@@ -135,7 +160,10 @@ mod tests {
             ("postgres://u@h/a?table=a\"b", "1 to 40"),
             ("postgres://u@h/a?table=1a", "1 to 40"),
             ("postgres://u@h/a?table=Locks", "lower-case"),
-            ("postgres://u@h/a?sslmode=require", "not built in"),
+            ("postgres://u@h/a?sslmode=prefer", "verify-full"),
+            ("postgres://u@h/a?sslmode=verify-ca", "verify-full"),
+            ("postgres://u@h/a?ca=/x", "sslmode=verify-full"),
+            ("postgres://u@h/a?ca=/x&sslmode=disable", "sslmode=verify-full"),
             ("postgres://u@h/a?shema=x", "did you mean `schema`?"),
             ("mysql://u@h/a", "postgres:"),
         ] {

@@ -104,6 +104,7 @@ mod tests {
             assert_eq!(found(SOURCE, line).len(), 1, "{line}");
             assert!(found("docs/x.md", line).is_empty(), "only sources: {line}");
         }
+        assert!(found(SOURCE, "SELECT pg_backend_pid(), 1").is_empty());
         assert!(found(SOURCE, "file.unlock()?; let token = CancelToken::new(); block_identity").is_empty());
     }
 

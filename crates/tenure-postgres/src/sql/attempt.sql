@@ -11,8 +11,6 @@ LANGUAGE plpgsql AS $tenure$
 DECLARE
   v_now bigint;
   v_life bigint;
-  fresh boolean;
-  tries integer := 0;
   mine record;
   front record;
   fits boolean := true;
@@ -24,40 +22,47 @@ DECLARE
   blocker record;
 BEGIN
 -- [level.sql]
--- [make.sql]
+-- [lock.sql]
 -- [clock.sql]
-  IF NOT fresh THEN
-    PERFORM @v_purge(p_key, p_id, v_now, v_life);
-    SELECT seq, mode, take, total, state, holds INTO mine FROM @places WHERE key = p_key AND id = p_id;
-    IF FOUND THEN
-      IF mine.state <> 0 THEN
-        RETURN ARRAY[CASE mine.state WHEN 2 THEN -2 ELSE -1 END];
-      END IF;
-      UPDATE @places SET ttl = greatest(ttl, p_ttl), deadline = greatest(deadline, v_now + p_ttl)
-        WHERE key = p_key AND seq = mine.seq;
-      IF mine.holds THEN
-        RETURN ARRAY[1, mine.seq, v_life];
-      END IF;
-      number := mine.seq;
-      v_mode := mine.mode;
-      v_take := mine.take;
-      v_total := mine.total;
-    ELSE
-      SELECT count(*) AS places, count(*) FILTER (WHERE holds) AS holders,
-          max(mode) FILTER (WHERE holds) AS mode, max(total) FILTER (WHERE holds) AS total,
-          coalesce(sum(take) FILTER (WHERE holds), 0)::bigint AS taken
-        INTO front FROM @places WHERE key = p_key AND state <= 1;
-      fits := front.places = front.holders AND (
-        front.holders = 0
-        OR (front.mode = 1 AND p_mode = 1)
-        OR (front.mode = 2 AND p_mode = 2 AND front.total = p_total AND front.taken + p_take <= p_total));
-      IF front.places >= 10000 AND (fits OR p_waits) THEN
-        RETURN ARRAY[-3];
-      END IF;
+  -- Numbers are drawn here, where nobody else can draw one for this key. Most find nobody in line.
+  INSERT INTO @places (key, seq, id, mode, take, total, state, holds, ttl, deadline, taken, life, client, note)
+    SELECT p_key, nextval('@numbers'), p_id, p_mode, p_take, p_total, 0, true, p_ttl, v_now + p_ttl, v_now, v_life,
+      p_client, p_note
+    WHERE NOT EXISTS (SELECT FROM @places WHERE key = p_key)
+    RETURNING seq INTO number;
+  IF FOUND THEN
+    RETURN ARRAY[1, number, v_life];
+  END IF;
+  number := -1;
+  PERFORM @v_purge(p_key, p_id, v_now, v_life);
+  SELECT seq, mode, take, total, state, holds INTO mine FROM @places WHERE key = p_key AND id = p_id;
+  IF FOUND THEN
+    IF mine.state <> 0 THEN
+      RETURN ARRAY[CASE mine.state WHEN 2 THEN -2 ELSE -1 END];
+    END IF;
+    UPDATE @places SET ttl = greatest(ttl, p_ttl), deadline = greatest(deadline, v_now + p_ttl)
+      WHERE key = p_key AND seq = mine.seq;
+    IF mine.holds THEN
+      RETURN ARRAY[1, mine.seq, v_life];
+    END IF;
+    number := mine.seq;
+    v_mode := mine.mode;
+    v_take := mine.take;
+    v_total := mine.total;
+  ELSE
+    SELECT count(*) AS places, count(*) FILTER (WHERE holds) AS holders,
+        max(mode) FILTER (WHERE holds) AS mode, max(total) FILTER (WHERE holds) AS total,
+        coalesce(sum(take) FILTER (WHERE holds), 0)::bigint AS taken
+      INTO front FROM @places WHERE key = p_key AND state <= 1;
+    fits := front.places = front.holders AND (
+      front.holders = 0
+      OR (front.mode = 1 AND p_mode = 1)
+      OR (front.mode = 2 AND p_mode = 2 AND front.total = p_total AND front.taken + p_take <= p_total));
+    IF front.places >= 10000 AND (fits OR p_waits) THEN
+      RETURN ARRAY[-3];
     END IF;
   END IF;
   IF number < 0 AND (fits OR p_waits) THEN
-    -- The number is drawn here, where nobody else can draw one for this key.
     INSERT INTO @places (key, seq, id, mode, take, total, state, holds, ttl, deadline, taken, life, client, note)
       VALUES (p_key, nextval('@numbers'), p_id, p_mode, p_take, p_total, 0, fits, p_ttl, v_now + p_ttl, v_now, v_life,
         p_client, p_note)

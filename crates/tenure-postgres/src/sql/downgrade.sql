@@ -9,15 +9,11 @@ DECLARE
   v_mode smallint;
 BEGIN
 -- [level.sql]
-  PERFORM 1 FROM @keys WHERE key = p_key FOR UPDATE;
-  IF NOT FOUND THEN
-    RETURN 0;
-  END IF;
+-- [lock.sql]
 -- [clock.sql]
   PERFORM @v_purge(p_key, NULL, v_now, v_life);
   SELECT mode INTO v_mode FROM @places WHERE key = p_key AND seq = p_seq AND id = p_id AND state = 0;
   IF NOT FOUND THEN
-    DELETE FROM @keys WHERE key = p_key AND NOT EXISTS (SELECT FROM @places WHERE key = p_key);
     RETURN 0;
   ELSIF v_mode = 2 THEN
     RETURN -1;

@@ -10,10 +10,7 @@ DECLARE
   answer bigint := 0;
 BEGIN
 -- [level.sql]
-  PERFORM 1 FROM @keys WHERE key = p_key FOR UPDATE;
-  IF NOT FOUND THEN
-    RETURN 0;
-  END IF;
+-- [lock.sql]
 -- [clock.sql]
   PERFORM @v_purge(p_key, NULL, v_now, v_life);
   SELECT holds, ttl, client INTO place FROM @places WHERE key = p_key AND seq = p_seq AND id = p_id AND state <= 1;
@@ -32,7 +29,6 @@ BEGIN
       answer := 2;
     END IF;
   END IF;
-  DELETE FROM @keys WHERE key = p_key AND NOT EXISTS (SELECT FROM @places WHERE key = p_key);
   RETURN answer;
 END
 $tenure$;

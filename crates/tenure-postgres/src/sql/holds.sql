@@ -12,16 +12,16 @@ DECLARE
   v_turn smallint := p_fence & 1023;
   known smallint;
 BEGIN
-  PERFORM 1 FROM @keys WHERE key = p_key FOR UPDATE;
-  IF NOT FOUND THEN
-    RETURN false;
+-- [lock.sql]
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    -- The caller's snapshot may be older than the lock. If the row has changed since, that is an error here (40001)
+    -- and not a look at the past.
+    PERFORM 1 FROM @places WHERE key = p_key AND seq = v_seq FOR UPDATE;
   END IF;
 -- [clock.sql]
-  -- This row is locked too, for those who ask with a snapshot from before: if it has changed since, that is an error
-  -- (40001) and not a look at the past. What another life of the server wrote has not lapsed.
+  -- What another life of the server wrote has not lapsed.
   SELECT turn INTO known FROM @places
-    WHERE key = p_key AND seq = v_seq AND id = p_id AND holds AND state = 0 AND (life <> v_life OR v_now < deadline)
-    FOR UPDATE;
+    WHERE key = p_key AND seq = v_seq AND id = p_id AND holds AND state = 0 AND (life <> v_life OR v_now < deadline);
   IF NOT FOUND OR known > v_turn THEN
     RETURN false;
   END IF;

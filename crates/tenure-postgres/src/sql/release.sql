@@ -7,38 +7,30 @@ LANGUAGE plpgsql AS $tenure$
 DECLARE
   v_now bigint;
   v_life bigint;
-  fresh boolean;
-  tries integer := 0;
   mine record;
   freed bigint := 0;
 BEGIN
 -- [level.sql]
-  IF p_doubt THEN
--- [make.sql]
-  ELSE
-    PERFORM 1 FROM @keys WHERE key = p_key FOR UPDATE;
-    IF NOT FOUND THEN
-      RETURN 0;
-    END IF;
-  END IF;
+-- [lock.sql]
 -- [clock.sql]
-  DELETE FROM @places WHERE key = p_key AND id = p_id
-    RETURNING state, (life <> v_life OR v_now < deadline) AS alive INTO mine;
-  IF FOUND AND mine.state <= 1 AND mine.alive THEN
-    freed := 1;
+  DELETE FROM @places AS place WHERE key = p_key AND id = p_id
+    RETURNING state, (life <> v_life OR v_now < deadline) AS alive,
+      EXISTS (SELECT FROM @places AS other WHERE other.key = p_key AND other.id <> p_id) AS others
+    INTO mine;
+  IF FOUND THEN
+    IF mine.state <= 1 AND mine.alive THEN
+      freed := 1;
+    END IF;
+    IF NOT mine.others AND NOT p_doubt THEN
+      RETURN freed;
+    END IF;
   END IF;
   IF p_doubt THEN
     INSERT INTO @places (key, seq, id, mode, take, total, state, holds, ttl, deadline, taken, life, client, note)
       VALUES (p_key, nextval('@numbers'), p_id, 0, 0, 0, 2, false, p_ttl, v_now + p_ttl, v_now, v_life, '', '');
   END IF;
-  PERFORM 1 FROM @places WHERE key = p_key LIMIT 1;
-  IF FOUND THEN
-    PERFORM @v_purge(p_key, NULL, v_now, v_life);
-    PERFORM @v_settle(p_key, NULL, v_life);
-    DELETE FROM @keys WHERE key = p_key AND NOT EXISTS (SELECT FROM @places WHERE key = p_key);
-  ELSE
-    DELETE FROM @keys WHERE key = p_key;
-  END IF;
+  PERFORM @v_purge(p_key, NULL, v_now, v_life);
+  PERFORM @v_settle(p_key, NULL, v_life);
   RETURN freed;
 END
 $tenure$;

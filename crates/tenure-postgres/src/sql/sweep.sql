@@ -1,26 +1,30 @@
--- Looks at some keys in order, and removes what has lapsed on those that nobody has asked for since. Waits for nobody.
+-- Looks at some keys in order, and removes what has lapsed on those that nobody has asked for since. Waits for nobody,
+-- and locks few keys, because a server has room for so many locks only.
 --
--- The last key it looked at; nothing if there were no more.
-CREATE OR REPLACE FUNCTION @v_sweep(p_after bytea, p_count integer) RETURNS bytea
+-- The last key it looked at, in hexadecimal digits; nothing if there were no more.
+CREATE OR REPLACE FUNCTION @v_sweep(p_after bytea, p_count smallint) RETURNS text
 LANGUAGE plpgsql AS $tenure$
 DECLARE
   v_now bigint;
   v_life bigint;
   looked bytea[];
-  one bytea;
+  p_key bytea;
+  locked integer := 0;
 BEGIN
 -- [level.sql]
 -- [clock.sql]
-  looked := ARRAY(SELECT key FROM @keys WHERE key > p_after ORDER BY key LIMIT p_count);
-  FOR one IN
+  looked := ARRAY(SELECT DISTINCT key FROM @places WHERE key > p_after ORDER BY key LIMIT p_count);
+  FOR p_key IN
     SELECT DISTINCT key FROM @places WHERE key = ANY (looked) AND (deadline <= v_now OR life <> v_life) ORDER BY key
   LOOP
-    PERFORM 1 FROM @keys WHERE key = one FOR UPDATE SKIP LOCKED;
-    IF FOUND THEN
-      PERFORM @v_purge(one, NULL, v_now, v_life);
-      DELETE FROM @keys WHERE key = one AND NOT EXISTS (SELECT FROM @places WHERE key = one);
+    IF pg_try_advisory_xact_lock(hashtextextended(encode(p_key, 'hex'), '@places'::regclass::oid::bigint)) THEN
+      locked := locked + 1;
+      PERFORM @v_purge(p_key, NULL, v_now, v_life);
+      IF locked = 64 THEN
+        RETURN encode(p_key, 'hex');
+      END IF;
     END IF;
   END LOOP;
-  RETURN CASE WHEN cardinality(looked) = p_count THEN looked[p_count] END;
+  RETURN CASE WHEN cardinality(looked) = p_count THEN encode(looked[p_count], 'hex') END;
 END
 $tenure$;

@@ -1,6 +1,5 @@
 -- What tenure keeps in a database. Running it again changes nothing.
 --
--- @keys     one row for each key with a line: every verb locks it before it does anything else
 -- @places   the lines; times are microseconds of this server's clock, UTC
 --             mode      0 exclusive, 1 shared, 2 permits (take of total)
 --             state     0 stands, 1 evicted and free at its deadline, 2 released, 3 evicted (2 and 3 only refuse the id)
@@ -25,10 +24,6 @@ CREATE TABLE IF NOT EXISTS @about (
   version integer NOT NULL,
   identity uuid NOT NULL
 );
-
-CREATE TABLE IF NOT EXISTS @keys (
-  key bytea PRIMARY KEY
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 CREATE TABLE IF NOT EXISTS @places (
   key bytea NOT NULL,

@@ -1,4 +1,4 @@
-//! Connections: killed by an operator, cut, half open, and held up by a row that somebody has locked.
+//! Connections: killed by an operator, cut, half open, and held up by a key that somebody has locked.
 
 use std::{
     sync::Arc,
@@ -12,7 +12,7 @@ use tenure_testkit::{
     proxy::{Flow, Proxy, Side, Way},
 };
 
-use crate::support::{brief, claim, hold, let_go, open, queue, rows, server, turn, until_held, within};
+use crate::support::{brief, claim, hold, let_go, lock, open, queue, rows, server, turn, until_held, within};
 
 /// An operator ends all sessions of a client: it asks again, has its holds and its place, and hears of its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,10 +97,10 @@ async fn a_thousand_tasks_do_not_make_a_thousand_connections() -> Result {
     let_go(&engine, &claim).await
 }
 
-/// Somebody keeps the row of one key locked: attempts on it fail in time, and neither the renewals nor the releases
-/// of other keys wait for it; the hold on that key itself lives on as long as its lease.
+/// Somebody keeps one key locked: attempts on it fail in time, and neither renewals nor the releases of other keys wait
+/// for it. With the row of a place locked, that hold lives on as long as its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locked_row_holds_up_nobody_else() -> Result {
+async fn a_locked_key_holds_up_nobody_else() -> Result {
     let server = server(&[])?;
     let engine = open(&server.url()).await?;
     let ttl = Duration::from_secs(12);
@@ -108,7 +108,7 @@ async fn a_locked_row_holds_up_nobody_else() -> Result {
     let seqs = [hold(&engine, &stuck).await?.seat.seq, hold(&engine, &free).await?.seat.seq];
     hold(&engine, &third).await?;
     let mut somebody = server.admin()?;
-    somebody.sql("BEGIN; SELECT 1 FROM tenure_keys WHERE key = 'stuck' FOR UPDATE")?;
+    somebody.sql(&lock("stuck"))?;
 
     let sent = Instant::now();
     let waiter = brief("stuck", ttl)?;
@@ -123,11 +123,13 @@ async fn a_locked_row_holds_up_nobody_else() -> Result {
     };
     let (refused, others) = tokio::join!(attempt, others);
     others?;
-    let err = refused.err().ok_or_else(|| Failure::new("the row was not locked"))?;
+    let err = refused.err().ok_or_else(|| Failure::new("the key was not locked"))?;
     crate::support::says(&err, ErrorKind::Unavailable, "55P03")?;
     ensure!(sent.elapsed() < ttl / 3, "the attempt took {:?}", sent.elapsed());
 
     let holds = [Held { claim: &stuck, seq: seqs[0] }, Held { claim: &free, seq: seqs[1] }];
+    ensure_eq!(engine.renew(&holds).await?, [Renewal::Renewed(Some(ttl)); 2], "renewals beside a locked key");
+    somebody.sql("SELECT 1 FROM tenure_places WHERE key = 'stuck' FOR UPDATE; SELECT pg_sleep(1.5)")?;
     match engine.renew(&holds).await?[..] {
         [Renewal::Renewed(Some(left)), Renewal::Renewed(Some(whole))] => {
             ensure!(left < ttl - Duration::from_secs(1) && whole == ttl, "{left:?} and {whole:?}");
@@ -138,7 +140,7 @@ async fn a_locked_row_holds_up_nobody_else() -> Result {
     ensure_eq!(engine.renew(&holds).await?, [Renewal::Renewed(Some(ttl)); 2], "renewals afterwards");
     let_go(&engine, &stuck).await?;
     let_go(&engine, &free).await?;
-    ensure_eq!(rows(&server)?, [0, 0], "rows afterwards");
+    ensure_eq!(rows(&server)?, 0, "rows afterwards");
     Ok(())
 }
 
@@ -150,7 +152,7 @@ async fn a_cancelled_attempt_leaves_no_ghost() -> Result {
     let first = claim("k", Mode::Exclusive)?;
     hold(&engine, &first).await?;
     let mut somebody = server.admin()?;
-    somebody.sql("BEGIN; SELECT 1 FROM tenure_keys WHERE key = 'k' FOR UPDATE")?;
+    somebody.sql(&lock("k"))?;
     let cancelled = claim("k", Mode::Exclusive)?;
     let attempt = tokio::time::timeout(Duration::from_millis(100), engine.attempt(&cancelled)).await;
     ensure!(attempt.is_err(), "the attempt did not wait: {attempt:?}");

@@ -1,6 +1,7 @@
 //! What only this engine can get wrong, on private servers.
 #![cfg(target_os = "linux")]
 
+mod cancel;
 mod creation;
 mod differential;
 mod guarded;
@@ -12,3 +13,5 @@ mod order;
 mod push;
 mod refused;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;

@@ -1,4 +1,4 @@
-//! A number is drawn under the lock of the key's row, and never before.
+//! A number is drawn under the lock of the key, and never before.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn whoever_draws_first_is_first() -> Result {
         async move { wait(&engine, &second).await }
     });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure' AND wait_event_type = 'Lock'";
-    crate::support::within("the second attempt waits for the row", async {
+    crate::support::within("the second attempt waits for the key", async {
         while server.sql(waits)? != vec![vec!["1".to_owned()]] {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -49,15 +49,15 @@ async fn whoever_draws_first_is_first() -> Result {
     Ok(())
 }
 
-/// The clock is read after the wait: a lease is not shorter by what the attempt waited for the row.
+/// The clock is read after the wait: a lease is not shorter by what the attempt waited for the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_starts_when_the_row_is_had() -> Result {
+async fn a_lease_starts_when_the_key_is_had() -> Result {
     let server = server(&[])?;
     let engine = open(&server.url()).await?;
     let first = claim("k", Mode::Shared)?;
     hold(&engine, &first).await?;
     let mut somebody = server.admin()?;
-    somebody.sql("BEGIN; SELECT 1 FROM tenure_keys WHERE key = 'k' FOR UPDATE")?;
+    somebody.sql(&crate::support::lock("k"))?;
     let second = claim("k", Mode::Shared)?;
     let free = async {
         tokio::time::sleep(Duration::from_secs(1)).await;

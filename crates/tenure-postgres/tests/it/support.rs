@@ -116,15 +116,19 @@ pub(crate) async fn line(engine: &PostgresEngine, key: &str) -> Result<Vec<Place
     Ok(engine.line(&Filter::Key(Key::new(key)?)).await?)
 }
 
-/// How many rows of keys and of places there are.
-pub(crate) fn rows(server: &Postgres) -> Result<[u64; 2]> {
-    let answer =
-        server.sql("SELECT (SELECT count(*) FROM tenure_keys), (SELECT count(*) FROM tenure_places)")?;
-    let number = |at: usize| answer.first().and_then(|row| row.get(at)?.parse().ok());
-    match (number(0), number(1)) {
-        (Some(keys), Some(places)) => Ok([keys, places]),
-        _ => Err(Failure::new(format!("not two numbers: {answer:?}"))),
-    }
+/// How many rows of places there are.
+pub(crate) fn rows(server: &Postgres) -> Result<u64> {
+    let answer = server.sql("SELECT count(*) FROM tenure_places")?;
+    let number = answer.first().and_then(|row| row.first()?.parse().ok());
+    number.ok_or_else(|| Failure::new(format!("not a number: {answer:?}")))
+}
+
+/// The beginning of a transaction that keeps a key to itself.
+pub(crate) fn lock(key: &str) -> String {
+    format!(
+        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended(encode('{key}', 'hex'), \
+         'tenure_places'::regclass::oid::bigint))"
+    )
 }
 
 /// Requires that an error is of this kind, says this, and had no effect.

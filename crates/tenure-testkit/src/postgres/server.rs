@@ -49,9 +49,37 @@ impl Postgres {
     /// # Errors
     /// If it does not; the message has the end of its log.
     pub fn start(options: PostgresOptions) -> Result<Self> {
-        let room = Room::new()?;
+        let room = if options.on_disk { Room::on_disk()? } else { Room::new()? };
         let port = Port::claim()?;
         copy(&template()?, &room.path().join("data"))?;
+        Self::start_in(room, port, options)
+    }
+
+    /// Starts a server that copies this one as it goes on, and waits until it answers. `SELECT pg_promote()` makes it
+    /// one of its own.
+    ///
+    /// # Errors
+    /// If it does not; the message has the end of its log.
+    pub fn standby(&self, options: PostgresOptions) -> Result<Self> {
+        let room = Room::new()?;
+        let port = Port::claim()?;
+        let user = unless_root(USER);
+        if let Some(user) = &user {
+            room.give_to(user)?;
+        }
+        let line = format!(
+            "--host=127.0.0.1 --port={} --username={ADMIN} --checkpoint=fast --no-sync --write-recovery-conf \
+             --wal-method=stream --pgdata={}/data",
+            self.port(),
+            room.path().display()
+        );
+        let args: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        let program = programs().map_err(Failure::of_the_trial)?.join("pg_basebackup");
+        run(user.as_deref(), &program, &args, None)?;
+        Self::start_in(room, port, options)
+    }
+
+    fn start_in(room: Room, port: Port, options: PostgresOptions) -> Result<Self> {
         if options.tls {
             certificates()?.copy_to(room.path())?;
         }

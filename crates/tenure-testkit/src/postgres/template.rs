@@ -36,7 +36,10 @@ fn make() -> Result<Room> {
     run(user.as_deref(), &programs.join("initdb"), &args, None)?;
     let args = ["--single".into(), "-D".into(), data.display().to_string(), "template1".into()];
     run(user.as_deref(), &programs.join("postgres"), &args, Some(&sql))?;
-    let access = format!("host all {ADMIN} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+    let access = format!(
+        "host all {ADMIN} 127.0.0.1/32 trust\nhost replication {ADMIN} 127.0.0.1/32 trust\n\
+         host all all 127.0.0.1/32 scram-sha-256\n"
+    );
     fs::write(data.join("pg_hba.conf"), access)?;
     Ok(room)
 }

@@ -12,7 +12,10 @@ use std::{
 };
 
 use tenure::{Client, ErrorKind, Fence, Filter, Guard, Key, Loss, Place, Ttl, connect};
-use tenure_testkit::redis::{Persistence, Redis, RedisOptions};
+use tenure_testkit::{
+    proxy::Proxy,
+    redis::{Persistence, Redis, RedisOptions},
+};
 use tokio::{task::JoinHandle, time::timeout};
 
 /// How long anything may take on a machine that is busy with other tests.
@@ -34,6 +37,14 @@ pub(crate) const fn millis(millis: u64) -> Duration {
 /// A server of the test's own, to be broken.
 pub(crate) fn redis(persistence: Persistence) -> Redis {
     Redis::start(RedisOptions { persistence, ..RedisOptions::default() }).unwrap()
+}
+
+/// A way to a server that can be broken, and the URLs of that and of the direct way.
+pub(crate) fn route() -> (Proxy, [String; 2]) {
+    let redis = Redis::shared().unwrap();
+    let proxy = Proxy::start(redis.addr()).unwrap();
+    let broken = format!("redis://{}", proxy.addr());
+    (proxy, [broken, redis.url()])
 }
 
 /// A client with connections of its own, as another process would have.

@@ -1,0 +1,106 @@
+//! What locks in PostgreSQL cost, as ratios within one run: `cargo bench -p tenure --features postgres --bench postgres`.
+//!
+//! It starts a private server on loopback, with its data where temporary files are: they should be on a disk, so that
+//! `fsync` costs what it does. What it is compared with is one row that a prepared statement updates and the server
+//! writes to disk, on a connection like those of the engine and in turns with it; medians are taken, and the figure is
+//! the ratio.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark talks to people and stops when it cannot go on"
+)]
+
+mod common;
+#[path = "common/handoff.rs"]
+mod handoff;
+#[path = "common/held.rs"]
+mod held;
+#[path = "common/hot.rs"]
+mod hot;
+#[path = "postgres/rival.rs"]
+mod rival;
+
+use tenure::{Client, Settings};
+use tenure_postgres::PostgresEngine;
+use tenure_testkit::postgres::{Postgres, PostgresOptions};
+use tokio_postgres::{NoTls, Statement};
+
+use self::common::{PART, block, median, report, run_wanted, runtime};
+
+const NAME: &str = "postgres";
+const COMPARED: &str = "durable update of a row";
+/// Where a child process finds the server.
+const URL: &str = "TENURE_BENCH_URL";
+
+fn main() {
+    if let Some(part) = std::env::var_os(PART) {
+        return match part.to_str() {
+            Some("handoff") => handoff::child(),
+            Some("held") => held::child(),
+            Some(part) => hot::child(part),
+            None => {}
+        };
+    }
+    run_wanted(&[
+        ("uncontended", || uncontended(&server(), NAME, "at most 2.3")),
+        ("in-memory", || uncontended(&start(false), "postgres without a disk", "no bound")),
+        ("handoff", || handoff::measure("at most 3")),
+        ("hot-key", || hot::measure("at least 10 with nothing inside")),
+        ("held", || held::measure("10")),
+    ]);
+}
+
+fn server() -> Postgres {
+    start(true)
+}
+
+fn start(on_disk: bool) -> Postgres {
+    let server = Postgres::start(PostgresOptions { on_disk, ..PostgresOptions::default() }).unwrap();
+    server
+        .sql("CREATE TABLE compared (id int PRIMARY KEY, n bigint); INSERT INTO compared VALUES (1, 0)")
+        .unwrap();
+    server
+}
+
+/// A client, and what to compare with on a connection of its own.
+async fn open(url: &str) -> (Client, Yardstick) {
+    let yardstick = Yardstick::open(url).await;
+    let options = tenure_postgres::PostgresOptions::from_url(&mut url.parse().unwrap()).unwrap();
+    let engine = PostgresEngine::open(options).await.unwrap();
+    (Client::new(engine, Settings::default()).unwrap(), yardstick)
+}
+
+/// A row that is updated and written to disk.
+struct Yardstick {
+    client: tokio_postgres::Client,
+    update: Statement,
+}
+
+impl Yardstick {
+    async fn open(url: &str) -> Self {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let update = client.prepare("UPDATE compared SET n = n + 1 WHERE id = 1").await.unwrap();
+        Self { client, update }
+    }
+
+    async fn once(&self) {
+        assert_eq!(self.client.execute(&self.update, &[]).await.unwrap(), 1);
+    }
+}
+
+fn uncontended(server: &Postgres, name: &str, bound: &str) {
+    const OPS: u32 = 10;
+    runtime().block_on(async {
+        let (client, yardstick) = open(&server.url()).await;
+        let mutex = client.mutex("k").unwrap();
+        let (mut ours, mut compared) = (Vec::new(), Vec::new());
+        for _ in 0..500 {
+            compared.push(block(OPS, async || yardstick.once().await).await);
+            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
+        }
+        let what = format!("{name}, uncontended acquire + release  /  {COMPARED}");
+        report(&what, median(ours), median(compared), bound);
+    });
+}
