@@ -19,6 +19,7 @@ mod address;
 mod answer;
 mod engine;
 mod facts;
+mod guarded;
 mod link;
 mod links;
 mod script;
@@ -28,6 +29,7 @@ mod url;
 pub use self::{
     engine::MysqlEngine,
     facts::{Kind, guarantees_of},
+    guarded::StillHeld,
     script::schema,
     url::{MysqlOptions, OPTIONS},
 };

@@ -96,11 +96,22 @@ pub(crate) fn is_table(name: &str) -> bool {
 }
 
 fn named(table: &str, text: &str) -> String {
+    named_in(None, table, text)
+}
+
+/// A text with the names of the tables in it: those of a database, or of whichever the session has chosen.
+pub(crate) fn named_in(database: Option<&str>, table: &str, text: &str) -> String {
+    let database = database.map(|name| format!("`{name}`.")).unwrap_or_default();
     let mut text = text.to_owned();
     for kind in ["lines", "places", "marks", "engine"] {
-        text = text.replace(&format!("{{{kind}}}"), &format!("`{table}_{kind}`"));
+        text = text.replace(&format!("{{{kind}}}"), &format!("{database}`{table}_{kind}`"));
     }
     text.replace("{clock}", CLOCK).replace("{holds}", HOLDS)
+}
+
+/// The statements of a text without its comments, on one line.
+pub(crate) fn code_of(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("--")).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// Statements that end in a semicolon each, with holes.
@@ -112,8 +123,7 @@ pub(crate) struct Script {
 
 impl Script {
     fn parse(text: &str) -> Self {
-        let code = text.lines().filter(|line| !line.starts_with("--")).map(str::trim);
-        let code = code.collect::<Vec<_>>().join(" ");
+        let code = code_of(text);
         let mut parts = Vec::new();
         let mut rest = code.as_str();
         // The only colons are those of holes, and those within a time of day, which no letter follows.

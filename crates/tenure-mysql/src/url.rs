@@ -53,7 +53,7 @@ impl MysqlOptions {
         if database.is_empty() {
             return Err(Error::invalid(format!("the URL does not name a database: {form}")));
         }
-        if database.len() > MAX_NAME || database.contains(['/', '\\', '.', '`']) {
+        if !is_database(&database) {
             return Err(Error::invalid("the URL's path is not the name of a database"));
         }
         let table = url.option("table").unwrap_or_else(|| "tenure".to_owned());
@@ -71,6 +71,11 @@ impl MysqlOptions {
     pub fn schema(&self) -> String {
         crate::script::schema_of(&self.table)
     }
+}
+
+/// Whether this can be the name of a database, and stand in backticks.
+pub(crate) fn is_database(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len()) && !name.contains(['/', '\\', '.', '`', '\0'])
 }
 
 fn tls(url: &mut EngineUrl) -> Result<Option<Tls>> {

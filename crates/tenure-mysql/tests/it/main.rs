@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod differential;
+mod guarded;
 mod life;
 mod links;
 mod rights;

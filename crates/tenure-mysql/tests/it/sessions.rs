@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use tenure_core::{Engine, ErrorKind, Fences, Grade, Renewal};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq, mariadb::MariaDb};
 
-use crate::support::{exclusive, hash, hold, let_go, line, open, renew, says, server, wait, within};
+use crate::support::{
+    exclusive, hash, hold, let_go, line, open, renew, says, server, until_waiting, wait, within,
+};
 
 /// Every isolation level, time zone and mode that a server may give its sessions is as good as another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,21 +187,6 @@ async fn the_grade_follows_the_settings() -> Result {
     ensure_eq!(engine.guarantees().grade, Grade::Advisory, "a binary log that is flushed late");
     let statements = server(&["log-bin", "sync_binlog=1", "server_id=1", "binlog_format=STATEMENT"])?;
     says(&crate::support::refusal(&statements.url()).await?, ErrorKind::Invalid, "binlog_format")
-}
-
-/// Waits until some transaction waits for a row.
-async fn until_waiting(server: &MariaDb) -> Result {
-    let look = async {
-        loop {
-            let rows = server
-                .sql("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'")?;
-            if rows[0][0] != "0" {
-                return Ok(());
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    within("somebody waits", look).await?
 }
 
 fn micros(server: &MariaDb) -> Result<i64> {

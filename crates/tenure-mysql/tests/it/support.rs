@@ -127,3 +127,18 @@ pub(crate) fn says(err: &Error, kind: tenure_core::ErrorKind, text: &str) -> Res
     ensure!(!err.may_have_applied(), "the error may have applied: {err}");
     Ok(())
 }
+
+/// Waits until some transaction waits for a row.
+pub(crate) async fn until_waiting(server: &MariaDb) -> Result {
+    let look = async {
+        loop {
+            let rows = server
+                .sql("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'")?;
+            if rows[0][0] != "0" {
+                return Ok(());
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("somebody waits", look).await?
+}
