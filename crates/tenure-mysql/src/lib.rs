@@ -12,19 +12,26 @@
 //! **A life of the server** is who it is and the second it was started. A line written in another life may carry
 //! another clock's deadlines: the first verb gives each of its places a whole lease.
 //!
-//! Waiters ask again, with growing pauses: these servers tell no client that a row has changed, and a connection that
-//! blocks in the server for each waiter (`GET_LOCK`) is not used.
+//! **Waiters** block in the server, on connections that do nothing else (`src/waits.rs`), until the one ahead has let
+//! go of a user-level lock named after it (`GET_LOCK`), and learn in the same round trip whether they hold. Where these
+//! locks do not work (Galera, poolers), or by `wake=poll`, they ask again, with growing pauses.
 
 mod address;
 mod answer;
+mod bell;
 mod engine;
 mod facts;
 mod guarded;
 mod link;
 mod links;
+mod renew;
 mod script;
+mod show;
 mod trouble;
 mod url;
+mod verbs;
+mod waits;
+mod words;
 
 pub use self::{
     engine::MysqlEngine,

@@ -29,6 +29,10 @@ pub(crate) struct Scripts {
     pub(crate) raise: Script,
     pub(crate) show: Script,
     pub(crate) lapsed: Script,
+    pub(crate) ring: Script,
+    pub(crate) listen: Script,
+    pub(crate) look: Script,
+    pub(crate) pause: Script,
     pub(crate) there: Script,
     pub(crate) identity: Script,
     pub(crate) identify: Script,
@@ -62,6 +66,10 @@ impl Scripts {
             raise: read(include_str!("sql/raise.sql")),
             show: read(include_str!("sql/show.sql")),
             lapsed: read(include_str!("sql/lapsed.sql")),
+            ring: read(include_str!("sql/ring.sql")),
+            listen: read(include_str!("sql/listen.sql")),
+            look: read(include_str!("sql/look.sql")),
+            pause: read(include_str!("sql/pause.sql")),
             there: read(
                 "SELECT 1 FROM {lines} LIMIT 0; SELECT 1 FROM {places} LIMIT 0; SELECT 1 FROM {marks} LIMIT 0;
                  SELECT 1 FROM {engine} LIMIT 0;",
