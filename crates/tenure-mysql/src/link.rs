@@ -247,7 +247,14 @@ fn secure(connect: MySqlConnectOptions, tls: Option<&Tls>) -> Result<MySqlConnec
         None => connect.ssl_mode(MySqlSslMode::Disabled),
         Some(Tls { ca }) => {
             let connect = connect.ssl_mode(MySqlSslMode::VerifyIdentity);
-            if let Some(ca) = ca { connect.ssl_ca(ca) } else { connect }
+            match ca {
+                // Read here, so that a file that is not there is not taken for a server that is not.
+                Some(ca) => connect.ssl_ca_from_pem(std::fs::read(ca).map_err(|err| {
+                    let message = format!("cannot read {}", ca.display());
+                    tenure_core::Error::invalid(message).in_op(Op::Connect).with_source(err)
+                })?),
+                None => connect,
+            }
         }
     })
 }

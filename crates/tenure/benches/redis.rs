@@ -11,12 +11,14 @@
 )]
 
 mod common;
-#[path = "redis/handoff.rs"]
+#[path = "common/handoff.rs"]
 mod handoff;
-#[path = "redis/held.rs"]
+#[path = "common/held.rs"]
 mod held;
-#[path = "redis/hot.rs"]
+#[path = "common/hot.rs"]
 mod hot;
+#[path = "redis/rival.rs"]
+mod rival;
 
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ use tenure_testkit::redis::Redis;
 
 use self::common::{PART, block, median, report, run_wanted, runtime};
 
+const NAME: &str = "redis";
+const COMPARED: &str = "PING";
 /// Where a child process finds the server.
 const URL: &str = "TENURE_BENCH_URL";
 
@@ -40,10 +44,10 @@ fn main() {
     }
     run_wanted(&[
         ("uncontended", uncontended),
-        ("handoff", handoff::measure),
+        ("handoff", || handoff::measure("at most 1.6")),
         ("quorum", quorum),
-        ("hot-key", hot::measure),
-        ("held", held::measure),
+        ("hot-key", || hot::measure("at least 10 with nothing inside, at most 0.1")),
+        ("held", || held::measure("5")),
     ]);
 }
 
@@ -51,22 +55,30 @@ fn server() -> Redis {
     Redis::start(tenure_testkit::redis::RedisOptions::default()).unwrap()
 }
 
-/// A client, and the engine beneath it to compare with.
-async fn open(url: &str) -> (Client, Arc<RedisEngine>) {
+/// A client, and what to compare with on the same connection.
+async fn open(url: &str) -> (Client, Yardstick) {
     let mut url = url.parse().unwrap();
     let engine = RedisEngine::open(RedisOptions::from_url(&mut url).unwrap()).await.unwrap();
-    (Client::new(engine.clone(), Settings::default()).unwrap(), engine)
+    (Client::new(engine.clone(), Settings::default()).unwrap(), Yardstick(engine))
+}
+
+struct Yardstick(Arc<RedisEngine>);
+
+impl Yardstick {
+    async fn once(&self) {
+        self.0.ping().await.unwrap();
+    }
 }
 
 fn uncontended() {
     const OPS: u32 = 100;
     let server = server();
     runtime().block_on(async {
-        let (client, engine) = open(&server.url()).await;
+        let (client, yardstick) = open(&server.url()).await;
         let mutex = client.mutex("k").unwrap();
         let (mut ours, mut pings) = (Vec::new(), Vec::new());
         for _ in 0..200 {
-            pings.push(block(OPS, async || engine.ping().await.unwrap()).await);
+            pings.push(block(OPS, async || yardstick.once().await).await);
             ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
         }
         report("redis, uncontended acquire + release  /  PING", median(ours), median(pings), "at most 2.6");

@@ -32,8 +32,23 @@ impl Room {
         static SWEPT: Once = Once::new();
         let base = base();
         SWEPT.call_once(|| sweep(&base));
+        Self::within(&base)
+    }
+
+    /// Makes a room where temporary files are, which is on a disk as a rule: to measure what `fsync` costs.
+    ///
+    /// # Errors
+    /// If there is no place for it.
+    pub fn on_disk() -> Result<Self> {
+        static SWEPT: Once = Once::new();
+        let base = env::temp_dir();
+        SWEPT.call_once(|| sweep(&base));
+        Self::within(&base)
+    }
+
+    fn within(base: &Path) -> Result<Self> {
         // A room has its lock before it has the name that a sweep looks for.
-        let fresh = tempfile::Builder::new().prefix("tenure-new-").tempdir_in(&base)?;
+        let fresh = tempfile::Builder::new().prefix("tenure-new-").tempdir_in(base)?;
         let lock = File::open(fresh.path())?;
         lock.try_lock().map_err(Error::from)?;
         let name = fresh.path().file_name().unwrap_or_default().to_string_lossy();

@@ -36,6 +36,16 @@ pub(crate) fn redis(persistence: Persistence) -> Redis {
     Redis::start(RedisOptions { persistence, ..RedisOptions::default() }).unwrap()
 }
 
+/// The server that tests share, to be reached in broken ways.
+pub(crate) fn shared() -> &'static Redis {
+    Redis::shared().unwrap()
+}
+
+/// What a client opens to reach that server at another address.
+pub(crate) fn url_at(address: std::net::SocketAddr) -> String {
+    format!("redis://{address}")
+}
+
 /// A client with connections of its own, as another process would have.
 pub(crate) async fn client(url: &str, ttl: Duration) -> Client {
     let and = if url.contains('?') { '&' } else { '?' };

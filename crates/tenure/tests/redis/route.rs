@@ -7,10 +7,11 @@ use tenure::Loss;
 use tenure_testkit::{
     Result,
     proxy::{Flow, Proxy, Side, Way},
-    redis::Redis,
 };
 
-use crate::bed::{client, empties, gets, millis, renewed_since, runs_down_to, secs, told, waits, within};
+use crate::bed::{
+    client, empties, gets, millis, renewed_since, runs_down_to, secs, shared, told, url_at, waits, within,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -53,9 +54,9 @@ impl Fault {
     }
 }
 
-fn route(redis: &Redis) -> (Proxy, String) {
-    let proxy = Proxy::start(redis.addr()).unwrap();
-    let url = format!("redis://{}", proxy.addr());
+fn route() -> (Proxy, String) {
+    let proxy = Proxy::start(shared().addr()).unwrap();
+    let url = url_at(proxy.addr());
     (proxy, url)
 }
 
@@ -71,10 +72,9 @@ async fn each<F: Future<Output = ()>>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_holder_whose_route_comes_back_in_time_keeps_the_lock() {
     each(LASTING.into_iter().chain(PASSING), |fault, key| async move {
-        let redis = Redis::shared().unwrap();
-        let (proxy, url) = route(redis);
+        let (proxy, url) = route();
         let ttl = secs(4);
-        let (here, there) = (client(&url, ttl).await, client(&redis.url(), ttl).await);
+        let (here, there) = (client(&url, ttl).await, client(&shared().url(), ttl).await);
         let held = here.mutex(&*key).unwrap().acquire().await.unwrap();
         let waiting = waits(&there, &key).await;
         fault.strike(&proxy).unwrap();
@@ -96,10 +96,9 @@ async fn a_holder_whose_route_comes_back_in_time_keeps_the_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_holder_whose_route_stays_away_is_told_before_anybody_else_holds() {
     each(LASTING, |fault, key| async move {
-        let redis = Redis::shared().unwrap();
-        let (proxy, url) = route(redis);
+        let (proxy, url) = route();
         let ttl = secs(2);
-        let (here, there) = (client(&url, ttl).await, client(&redis.url(), ttl).await);
+        let (here, there) = (client(&url, ttl).await, client(&shared().url(), ttl).await);
         let held = here.mutex(&*key).unwrap().acquire().await.unwrap();
         let witness = held.witness();
         let waiting = waits(&there, &key).await;
@@ -130,11 +129,10 @@ async fn a_holder_whose_route_stays_away_is_told_before_anybody_else_holds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_waiter_behind_a_dead_route_has_the_lock_when_it_is_mended() {
     each(LASTING.into_iter().chain(PASSING), |fault, key| async move {
-        let redis = Redis::shared().unwrap();
-        let (proxy, url) = route(redis);
+        let (proxy, url) = route();
         // It bears a server that is out of reach for as long as its lease.
         let ttl = secs(3);
-        let (here, there) = (client(&url, ttl).await, client(&redis.url(), ttl).await);
+        let (here, there) = (client(&url, ttl).await, client(&shared().url(), ttl).await);
         let held = there.mutex(&*key).unwrap().acquire().await.unwrap();
         let waiting = waits(&here, &key).await;
         fault.strike(&proxy).unwrap();

@@ -1,19 +1,21 @@
-//! One hot key, four processes with eight tasks each, beside the loop that most people write: `SET NX PX`, a sleep of
-//! 100 ms when that fails, compare-and-delete.
+//! One hot key, four processes with eight tasks each, beside what people use without this library.
 
 use std::{
     env,
     io::{Read, Write},
     process::{Child, Stdio},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use redis::{Script, aio::MultiplexedConnection};
 use tenure::Mutex;
-use tenure_testkit::redis::Redis;
 
-use crate::{URL, common, common::runtime, open, server};
+use crate::{
+    NAME, URL,
+    common::{self, runtime},
+    open,
+    rival::Rival,
+    server,
+};
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 8;
@@ -21,15 +23,16 @@ const TIME: Duration = Duration::from_secs(4);
 /// How long the lock is held, in microseconds.
 const HOLD: &str = "TENURE_BENCH_HOLD";
 
-pub(crate) fn measure() {
+/// The bounds are for the grants with nothing inside, and for the longest wait.
+pub(crate) fn measure(bounds: &str) {
     for hold in [Duration::ZERO, Duration::from_millis(1)] {
         let what = if hold.is_zero() { "nothing inside".to_owned() } else { format!("{hold:?} inside") };
-        let (ours, theirs) = (run("tenure", hold), run("classic", hold));
-        println!("redis, one hot key, 4 processes x 8 tasks, {what}");
+        let (ours, theirs) = (run("tenure", hold), run("rival", hold));
+        println!("{NAME}, one hot key, 4 processes x 8 tasks, {what}");
         ours.print("tenure");
-        theirs.print("classic loop");
+        theirs.print(Rival::NAME);
         println!(
-            "    {:.1} x the grants (at least 10 with nothing inside), the longest wait {:.3} of its (at most 0.1)",
+            "    {:.1} x the grants, the longest wait {:.3} of its ({bounds})",
             ours.grants / theirs.grants,
             ours.longest.as_secs_f64() / theirs.longest.as_secs_f64()
         );
@@ -40,18 +43,19 @@ struct Outcome {
     grants: f64,
     jain: f64,
     longest: Duration,
-    commands: f64,
+    requests: f64,
     in_use: f64,
 }
 
 impl Outcome {
     fn print(&self, name: &str) {
         println!(
-            "    {name:<13} {:>8.0} grants/s, Jain {:.3}, longest wait {:?}, {:.2} commands per grant, in use {:.0} %",
+            "    {name:<16} {:>8.0} grants/s, Jain {:.3}, longest wait {:?}, {:.2} {} per grant, in use {:.0} %",
             self.grants,
             self.jain,
             self.longest,
-            self.commands,
+            self.requests,
+            Rival::REQUESTS,
             self.in_use * 100.0
         );
     }
@@ -71,7 +75,7 @@ fn run(part: &str, hold: Duration) -> Outcome {
     for child in &mut children {
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     }
-    let before = commands(&server);
+    let before = Rival::requests(&server);
     for child in &mut children {
         child.stdin.as_mut().unwrap().write_all(b"g").unwrap();
     }
@@ -92,48 +96,31 @@ fn run(part: &str, hold: Duration) -> Outcome {
         grants: total / TIME.as_secs_f64(),
         jain: total * total / (grants.len() as f64 * grants.iter().map(|n| n * n).sum::<f64>()),
         longest,
-        commands: (commands(&server) - before) / total,
+        requests: (Rival::requests(&server) - before) / total,
         in_use: total * hold.as_secs_f64() / TIME.as_secs_f64(),
     }
-}
-
-/// What clients sent, without what scripts did inside.
-fn commands(server: &Redis) -> f64 {
-    let stats = server.command(&["INFO", "commandstats"]).unwrap();
-    let calls = |name: &str| {
-        let line = stats.text().unwrap().lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")));
-        line.and_then(|line| line.split("calls=").nth(1)?.split(',').next()?.parse().ok()).unwrap_or(0.0)
-    };
-    let scripts = calls("evalsha") + calls("eval");
-    // In the classic loop `SET` is sent by clients; in a script of tenure it is not.
-    if calls("hset") > 0.0 { scripts } else { scripts + calls("set") }
 }
 
 pub(crate) fn child(part: &str) {
     let hold = Duration::from_micros(env::var(HOLD).unwrap().parse().unwrap());
     let url = env::var(URL).unwrap();
-    let classic = part == "classic";
+    let ours = part == "tenure";
     let counts = runtime().block_on(async {
         let (client, _) = open(&url).await;
         let mutex = client.mutex("hot").unwrap();
         drop(client.mutex("warm").unwrap().acquire().await.unwrap());
-        let conn = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+        let mut rivals = Vec::new();
+        for task in 0..if ours { 0 } else { TASKS } {
+            rivals.push(Rival::open(&url, task).await);
+        }
         std::io::stdout().write_all(b".").unwrap();
         std::io::stdout().flush().unwrap();
         std::io::stdin().read_exact(&mut [0]).unwrap();
         let until = Instant::now() + TIME;
-        let tasks: Vec<_> = (0..TASKS)
-            .map(|task| {
-                let (mutex, conn) = (mutex.clone(), conn.clone());
-                tokio::spawn(async move {
-                    if classic {
-                        old_way(conn, task, until, hold).await
-                    } else {
-                        our_way(&mutex, until, hold).await
-                    }
-                })
-            })
-            .collect();
+        let tasks: Vec<_> = match ours {
+            true => (0..TASKS).map(|_| tokio::spawn(our_way(mutex.clone(), until, hold))).collect(),
+            false => rivals.into_iter().map(|rival| tokio::spawn(their_way(rival, until, hold))).collect(),
+        };
         let mut counts = Vec::new();
         for task in tasks {
             counts.push(task.await.unwrap());
@@ -145,7 +132,7 @@ pub(crate) fn child(part: &str) {
     }
 }
 
-async fn our_way(mutex: &Mutex, until: Instant, hold: Duration) -> (u64, Duration) {
+async fn our_way(mutex: Mutex, until: Instant, hold: Duration) -> (u64, Duration) {
     let (mut grants, mut longest) = (0, Duration::ZERO);
     while Instant::now() < until {
         let asked = Instant::now();
@@ -158,30 +145,14 @@ async fn our_way(mutex: &Mutex, until: Instant, hold: Duration) -> (u64, Duratio
     (grants, longest)
 }
 
-async fn old_way(
-    mut conn: MultiplexedConnection,
-    task: usize,
-    until: Instant,
-    hold: Duration,
-) -> (u64, Duration) {
-    let release = Arc::new(Script::new(
-        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
-    ));
+async fn their_way(mut rival: Rival, until: Instant, hold: Duration) -> (u64, Duration) {
     let (mut grants, mut longest) = (0, Duration::ZERO);
     while Instant::now() < until {
         let asked = Instant::now();
-        let me = format!("{}/{task}/{grants}", std::process::id());
-        loop {
-            let mut set = redis::cmd("SET");
-            set.arg("classic").arg(&me).arg("NX").arg("PX").arg(15_000);
-            if set.query_async::<Option<String>>(&mut conn).await.unwrap().is_some() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        rival.acquire().await;
         longest = longest.max(asked.elapsed());
         work(hold).await;
-        let _: i64 = release.key("classic").arg(&me).invoke_async(&mut conn).await.unwrap();
+        rival.release().await;
         grants += 1;
     }
     (grants, longest)

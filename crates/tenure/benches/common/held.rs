@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::Guard;
 
 use crate::{
-    URL,
+    NAME, URL,
     common::{child as part, cpu_time, resident, runtime},
     open, server,
 };
@@ -14,9 +14,12 @@ const LOCKS: usize = 10_000;
 /// Two whole renewals of the default ttl.
 const WATCHED: Duration = Duration::from_secs(10);
 
-pub(crate) fn measure() {
+/// The bound is a share of a core.
+const BOUND: &str = "TENURE_BENCH_BOUND";
+
+pub(crate) fn measure(bound: &str) {
     let server = server();
-    assert!(part("held").env(URL, server.url()).status().unwrap().success());
+    assert!(part("held").env(URL, server.url()).env(BOUND, bound).status().unwrap().success());
 }
 
 pub(crate) fn child() {
@@ -34,7 +37,8 @@ pub(crate) fn child() {
         let share = (cpu_time() - cpu).as_secs_f64() / WATCHED.as_secs_f64() * 100.0;
         assert!(guards.iter().all(|guard| !guard.is_lost()));
         println!(
-            "redis, 10,000 held locks: {each} bytes each (at most 1024), watchdog {share:.2} % of a core (under 5)"
+            "{NAME}, 10,000 held locks: {each} bytes each (at most 1024), watchdog {share:.2} % of a core (under {})",
+            std::env::var(BOUND).unwrap()
         );
     });
 }

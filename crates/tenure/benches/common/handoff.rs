@@ -1,36 +1,39 @@
-//! From a release in one process to the hold in another, beside a bare `PING` on the same connection.
+//! From a release in one process to the hold in another, beside what the benchmark compares with.
 //!
-//! Both processes read the same monotonic clock. Whoever holds waits until the other stands in line, asks the server
-//! for nothing a few times, writes down the time, and releases; the other writes down when it holds.
+//! Both processes read the same monotonic clock. Whoever holds waits until the other stands in line, does a few times
+//! what is compared with, writes down the time, and releases; the other writes down when it holds.
 
 use std::{
     env,
     io::{Read, Write},
     process::{Child, Stdio},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use tenure::{Clock, Filter, Key, Mutex};
-use tenure_redis::RedisEngine;
 
-use crate::{URL, common, common::median, open, report, server};
+use crate::{
+    COMPARED, NAME, URL, Yardstick,
+    common::{self, median, report},
+    open, server,
+};
 
 const TURNS: usize = 2_000;
-const PINGS: usize = 3;
+const COMPARISONS: usize = 3;
 
-pub(crate) fn measure() {
+pub(crate) fn measure(bound: &str) {
     let server = server();
     let mut child = Peer::start(&server.url());
     let runtime = runtime();
-    let (mutex, engine) = runtime.block_on(connect(&server.url()));
-    let mine = runtime.block_on(take_turns(&mutex, &engine, Part::First));
+    let (mutex, yardstick) = runtime.block_on(connect(&server.url()));
+    let mine = runtime.block_on(take_turns(&mutex, &yardstick, Part::First));
     let theirs = [0, 1, 2].map(|_| child.read_times());
     let mut turns = after(&mine.released, &theirs[1]);
     turns.extend(after(&theirs[0], &mine.held[1..]));
-    let mut pings = mine.pings;
-    pings.extend(&theirs[2]);
-    report("redis, hand-off between two processes  /  PING", median(turns), median(pings), "at most 1.6");
+    let mut compared = mine.compared;
+    compared.extend(&theirs[2]);
+    let what = format!("{NAME}, hand-off between two processes  /  {COMPARED}");
+    report(&what, median(turns), median(compared), bound);
 }
 
 fn after(released: &[Duration], held: &[Duration]) -> Vec<Duration> {
@@ -39,10 +42,10 @@ fn after(released: &[Duration], held: &[Duration]) -> Vec<Duration> {
 
 pub(crate) fn child() {
     let runtime = runtime();
-    let (mutex, engine) = runtime.block_on(connect(&env::var(URL).unwrap()));
-    let times = runtime.block_on(take_turns(&mutex, &engine, Part::Second));
+    let (mutex, yardstick) = runtime.block_on(connect(&env::var(URL).unwrap()));
+    let times = runtime.block_on(take_turns(&mutex, &yardstick, Part::Second));
     let mut output = std::io::stdout().lock();
-    for times in [times.released, times.held, times.pings] {
+    for times in [times.released, times.held, times.compared] {
         output.write_all(&times.len().to_le_bytes()).unwrap();
         for time in times {
             output.write_all(&(time.as_nanos() as u64).to_le_bytes()).unwrap();
@@ -61,10 +64,10 @@ enum Part {
 struct Times {
     released: Vec<Duration>,
     held: Vec<Duration>,
-    pings: Vec<Duration>,
+    compared: Vec<Duration>,
 }
 
-async fn take_turns(mutex: &Mutex, engine: &Arc<RedisEngine>, part: Part) -> Times {
+async fn take_turns(mutex: &Mutex, yardstick: &Yardstick, part: Part) -> Times {
     let mut times = Times::default();
     if part == Part::Second {
         in_line(mutex, 1).await;
@@ -75,10 +78,10 @@ async fn take_turns(mutex: &Mutex, engine: &Arc<RedisEngine>, part: Part) -> Tim
         if part == Part::First || turn < TURNS - 1 {
             in_line(mutex, 2).await;
         }
-        for _ in 0..PINGS {
+        for _ in 0..COMPARISONS {
             let began = Instant::now();
-            engine.ping().await.unwrap();
-            times.pings.push(began.elapsed());
+            yardstick.once().await;
+            times.compared.push(began.elapsed());
         }
         times.released.push(now());
         guard.release().await.unwrap();
@@ -93,9 +96,9 @@ async fn in_line(mutex: &Mutex, places: usize) {
     }
 }
 
-async fn connect(url: &str) -> (Mutex, Arc<RedisEngine>) {
-    let (client, engine) = open(url).await;
-    (client.mutex("k").unwrap().fair(), engine)
+async fn connect(url: &str) -> (Mutex, Yardstick) {
+    let (client, yardstick) = open(url).await;
+    (client.mutex("k").unwrap().fair(), yardstick)
 }
 
 fn now() -> Duration {
