@@ -44,6 +44,17 @@ pub(crate) fn name(id: ClaimId) -> String {
     format!("'tenure.{id}'")
 }
 
+/// An expression that takes a claim's doorbell, unless it has it, and is 0.
+pub(crate) fn take(id: ClaimId) -> String {
+    let name = name(id);
+    format!("0 * COALESCE(IF(IS_FREE_LOCK({name}), GET_LOCK({name}, 0), 0), 0)")
+}
+
+/// An expression that lets a claim's doorbell go, and is 0.
+pub(crate) fn free(id: ClaimId) -> String {
+    format!("0 * COALESCE(RELEASE_LOCK({}), 0)", name(id))
+}
+
 /// What lets a claim's doorbell go, for the end of a text.
 pub(crate) fn let_go(id: ClaimId) -> String {
     format!("; DO RELEASE_LOCK({})", name(id))

@@ -13,6 +13,7 @@ use tenure_core::{
 
 use crate::{
     ENGINE,
+    alone::Alone,
     answer::{Answer, nonsense},
     bell,
     facts::{Kind, guarantees_of},
@@ -30,6 +31,7 @@ pub struct MysqlEngine {
     pub(crate) links: Links,
     pub(crate) scripts: Arc<Scripts>,
     pub(crate) waits: Arc<Waits>,
+    pub(crate) alone: Alone,
     identity: EngineId,
     guarantees: Guarantees,
     /// Whether a crash of the machine may forget a grant.
@@ -61,9 +63,10 @@ impl MysqlEngine {
         let guarantees = guarantees_of(kind, if rings { Wake::Push } else { Wake::Poll });
         let waits = Waits::new(links.options.clone(), scripts.clone());
         let releases = AtomicU32::new(0);
-        let engine = Self { links, scripts, waits, identity, guarantees, kind, releases };
+        let alone = Alone::default();
+        let engine = Self { links, scripts, waits, alone, identity, guarantees, kind, releases };
         // What the dead have left is a matter of room only: nothing fails for it.
-        let _ = engine.sweep(&link).await;
+        let _ = engine.sweep(&link, None).await;
         Ok(Arc::new(engine))
     }
 

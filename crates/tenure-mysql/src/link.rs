@@ -221,7 +221,10 @@ async fn run(conn: &mut MySqlConnection, sql: String) -> Result<Answer, sqlx::Er
     while let Some(item) = stream.try_next().await? {
         match item {
             Either::Right(row) => rows.push(Fields::read(&row)?),
-            Either::Left(_) => answer.sets.push(std::mem::take(&mut rows)),
+            Either::Left(done) => {
+                answer.sets.push(std::mem::take(&mut rows));
+                answer.done.push((done.rows_affected(), done.last_insert_id()));
+            }
         }
     }
     Ok(answer)

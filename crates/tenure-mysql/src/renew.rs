@@ -62,7 +62,7 @@ impl MysqlEngine {
             }
             wanted.push_str(" AS t");
             if hold.claim.floor > Seq::ZERO {
-                let floor = floors.entry(hash.shard()).or_insert(hold.claim.floor);
+                let floor = floors.entry(*hash).or_insert(hold.claim.floor);
                 *floor = (*floor).max(hold.claim.floor);
             }
         }
@@ -74,8 +74,8 @@ impl MysqlEngine {
             ("life", Value::Bytes(&life)),
             ("floor", Value::Number(most.get())),
         ]);
-        for (shard, floor) in floors {
-            let values = [("shard", Value::Number(shard)), ("floor", Value::Number(floor.get()))];
+        for (hash, floor) in floors {
+            let values = [("h", Value::Bytes(&hash.0)), ("floor", Value::Number(floor.get()))];
             self.scripts.raise.write(&mut sql, &values);
         }
         sql.push_str(COMMIT);

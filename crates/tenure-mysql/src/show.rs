@@ -13,8 +13,12 @@ use crate::{
 
 /// The most places that are shown at once.
 const MOST_SHOWN: usize = 100_000;
-/// The most keys of the dead that are forgotten at a time.
+/// The most lines of the dead that are emptied at a time.
 const SWEPT: u64 = 20;
+/// For how long nobody must have wanted a key before its row is removed, in microseconds: a minute.
+const IDLE: u64 = 60_000_000;
+/// The most such rows that are removed at a time; more than a client can leave behind between two looks.
+const MOST_IDLE: u64 = 2_000;
 
 impl MysqlEngine {
     pub(crate) async fn places(&self, filter: &Filter) -> Result<Vec<Place>> {
@@ -50,16 +54,41 @@ impl MysqlEngine {
         Ok(places)
     }
 
-    /// Forgets some keys that everybody left without letting go.
-    pub(crate) async fn sweep(&self, link: &Link) -> Result<()> {
+    /// Forgets keys that everybody left: some of those who died in company, and those that nobody has wanted for a
+    /// while, among all or among those whose hash starts with a byte.
+    pub(crate) async fn sweep(&self, link: &Link, shard: Option<u8>) -> Result<()> {
         let sql = self.scripts.lapsed.text(&[("limit", Value::Number(SWEPT))]);
         let lapsed = link.send(Op::Connect, sql).await?;
         let life = link.found.incarnation().to_be_bytes();
         for hash in lapsed.rows().filter_map(|row| row.bytes(0)) {
             let values = [("h", Value::Bytes(hash)), ("life", Value::Bytes(&life))];
             let all = &self.scripts;
-            self.run(Op::Connect, link, &[&all.find, &all.purge, &all.tidy], &values, "").await?;
+            self.run(Op::Connect, link, &[&all.find, &all.spill, &all.purge, &all.tidy], &values, "").await?;
         }
-        Ok(())
+        let (mut from, mut to) = ([0; 32], [u8::MAX; 32]);
+        if let Some(shard) = shard {
+            (from[0], to[0]) = (shard, shard);
+        }
+        let age = ("age", Value::Number(IDLE));
+        let sql = self.scripts.idle.text(&[
+            ("from", Value::Bytes(&from)),
+            ("to", Value::Bytes(&to)),
+            ("life", Value::Bytes(&life)),
+            ("limit", Value::Number(MOST_IDLE)),
+            age,
+        ]);
+        let idle = link.send(Op::Connect, sql).await?;
+        let mut keys = String::new();
+        for hash in idle.rows().filter_map(|row| row.bytes(0)) {
+            if !keys.is_empty() {
+                keys.push(',');
+            }
+            Value::Bytes(hash).write(&mut keys);
+        }
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let values = [("keys", Value::Sql(&keys)), ("life", Value::Bytes(&life)), age];
+        self.run(Op::Connect, link, &[&self.scripts.sweep], &values, "").await.map(drop)
     }
 }

@@ -17,13 +17,16 @@ use crate::{
     words::{Hash, absurd_floor, blocker, duration, micros, mode_numbers, number},
 };
 
-/// After how many releases a client looks for keys that the dead have left behind.
-const SWEEP: u32 = 10_000;
+/// After how many releases a client looks for keys that nobody wants.
+const SWEEP: u32 = 1_000;
 
 impl MysqlEngine {
     pub(crate) async fn attempt_(&self, claim: &Claim) -> Result<Attempt> {
         let hash = Hash::of(&claim.key);
         let link = self.link(Op::Attempt, &hash).await?;
+        if let Some(attempt) = self.take_alone(claim, &hash, &link).await? {
+            return Ok(attempt);
+        }
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
         let bell = bell::name(claim.id);
@@ -44,7 +47,7 @@ impl MysqlEngine {
             ("bell", Value::Sql(&bell)),
         ];
         let all = &self.scripts;
-        let mut scripts = vec![&all.create, &all.purge, &all.attempt];
+        let mut scripts = vec![&all.create, &all.spill, &all.purge, &all.attempt];
         if claim.floor > Seq::ZERO {
             // The one case that may take no place in a line that nobody else is in.
             scripts.push(&all.tidy);
@@ -117,7 +120,7 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(hold.claim.ttl.get()))),
         ];
         let all = &self.scripts;
-        let scripts = [&all.find, &all.purge, &all.downgrade, &all.tidy];
+        let scripts = [&all.find, &all.spill, &all.purge, &all.downgrade, &all.tidy];
         // Who waited for it may hold beside it now; it has no doorbell from here on.
         let answer =
             self.run(Op::Downgrade, &link, &scripts, &values, &self.let_go(&link, hold.claim)).await?;
@@ -133,11 +136,21 @@ impl MysqlEngine {
     pub(crate) async fn release_(&self, claim: &Claim, answered: Answered) -> Result<Released> {
         let hash = Hash::of(&claim.key);
         let link = self.link(Op::Release, &hash).await?;
+        match answered {
+            Answered::All => {
+                if self.leave_alone(claim, &hash, &link).await? {
+                    self.sweep_at_times(&link, &hash).await;
+                    return Ok(Released::Freed);
+                }
+            }
+            Answered::InDoubt => self.not_alone(claim.id),
+        }
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
             ("life", Value::Bytes(&life)),
+            ("shard", Value::Number(hash.shard())),
             ("id", Value::Bytes(&id)),
             ("ttl", Value::Number(micros(claim.ttl.get()))),
         ];
@@ -146,18 +159,16 @@ impl MysqlEngine {
         let after = self.let_go(&link, claim);
         let answer = match answered {
             Answered::All => {
-                let scripts = [&all.find, &all.purge, &all.release, &all.tidy];
+                let scripts = [&all.find, &all.spill, &all.purge, &all.release, &all.tidy];
                 self.run(Op::Release, &link, &scripts, &values, &after).await?
             }
             Answered::InDoubt => {
-                let scripts = [&all.create, &all.purge, &all.release, &all.bury];
+                let scripts = [&all.create, &all.spill, &all.purge, &all.release, &all.bury];
                 self.run(Op::Release, &link, &scripts, &values, &after).await?
             }
         };
         let freed = answer.row(Op::Release)?.is(0);
-        if self.releases.fetch_add(1, Ordering::Relaxed) % SWEEP == SWEEP - 1 {
-            let _ = self.sweep(&link).await;
-        }
+        self.sweep_at_times(&link, &hash).await;
         Ok(if freed { Released::Freed } else { Released::NotHeld })
     }
 
@@ -173,7 +184,7 @@ impl MysqlEngine {
             ("gently", Value::Number((eviction.when == When::Gently).into())),
         ];
         let all = &self.scripts;
-        let scripts = [&all.find, &all.purge, &all.evict, &all.tidy];
+        let scripts = [&all.find, &all.spill, &all.purge, &all.evict, &all.tidy];
         let answer = self.run(Op::Evict, &link, &scripts, &values, "").await?;
         match answer.row(Op::Evict)?.number(0) {
             Some(0) => Ok(Evicted::Gone),
@@ -182,6 +193,14 @@ impl MysqlEngine {
             _ => Err(nonsense(Op::Evict)),
         }
     }
+    /// Looks from time to time for keys that nobody wants, among those like this one.
+    async fn sweep_at_times(&self, link: &Link, hash: &Hash) {
+        if self.releases.fetch_add(1, Ordering::Relaxed) % SWEEP == SWEEP - 1 {
+            // A matter of room only: nothing fails for it.
+            let _ = self.sweep(link, Some(hash.0[0])).await;
+        }
+    }
+
     /// What lets the claim's doorbell go once its transaction is committed.
     fn let_go(&self, link: &Link, claim: &Claim) -> String {
         if !self.rings(link) {

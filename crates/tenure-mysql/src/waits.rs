@@ -110,6 +110,11 @@ impl Waits {
         waiter.heard = None;
     }
 
+    /// Whether a claim was told to wait.
+    pub(crate) fn knows(&self, id: ClaimId) -> bool {
+        self.state().waiters.contains_key(&id)
+    }
+
     /// A claim waits no longer.
     pub(crate) fn forget(&self, id: ClaimId) {
         self.state().waiters.remove(&id);

@@ -75,7 +75,7 @@ async fn deadlocks_cost_time_and_nothing_else() {
         eventually("work goes on", LIMIT, progress).await;
         // It may be the victim itself.
         let _ = other.sql(
-            "BEGIN; INSERT INTO weight SELECT seq FROM seq_1_to_1000; UPDATE tenure_marks SET n = n + 1;
+            "BEGIN; INSERT INTO weight SELECT seq FROM seq_1_to_1000; SELECT * FROM tenure_places FOR UPDATE;
              DO SLEEP(0.05); SELECT * FROM tenure_lines FOR UPDATE; ROLLBACK",
         );
     }
