@@ -79,7 +79,7 @@ impl MysqlEngine {
         script.write(&mut sql, &values);
         sql.push_str(after.trim_start_matches(';'));
         let answer = link.send(Op::Attempt, sql).await?;
-        let (changed, drawn) = answer.first_done();
+        let (changed, drawn) = answer.done(usize::from(!has_row));
         if drawn == 0 || (has_row && changed == 0) {
             self.alone.known().keys.remove(hash);
             return Ok(None);
@@ -105,7 +105,7 @@ impl MysqlEngine {
             ("ring", Value::Sql(&ring)),
         ];
         let answer = link.send(Op::Release, self.scripts.leave.text(&values)).await?;
-        if answer.first_done().0 == 0 {
+        if answer.done(0).0 == 0 {
             return Ok(false);
         }
         link.bells.remove(claim.id);

@@ -21,9 +21,9 @@ impl Answer {
         self.sets.iter().flatten()
     }
 
-    /// How many rows the first statement found or changed, and what it inserted last.
-    pub(crate) fn first_done(&self) -> (u64, u64) {
-        self.done.first().copied().unwrap_or_default()
+    /// How many rows a statement found or changed, and what it inserted last.
+    pub(crate) fn done(&self, statement: usize) -> (u64, u64) {
+        self.done.get(statement).copied().unwrap_or_default()
     }
 
     /// The only row.

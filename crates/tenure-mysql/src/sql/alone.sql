@@ -1,15 +1,14 @@
--- The same for a key that may have no row yet. INSERT … SELECT does not lock the mark, as VALUES would.
+-- The same for a key that may have no row yet. The mark is read first, because an INSERT would lock what it reads.
 --
 -- :h :name :shard  the key and its mark     :life  this life of the server     :id  claim
 -- :mode :take :total  how it wishes to hold     :ttl     :who :label  note     :ring  what takes the doorbell
 --
--- What was inserted last is the number, or 0 if the key was not free.
+-- What the second statement inserted last is the number, or 0 if the key was not free.
+SELECT GREATEST(COALESCE((SELECT n + 1 FROM {marks} WHERE shard = :shard), 0), {clock}) INTO @n;
 INSERT INTO {lines}
     (h, name, life, turns, last, many, id, seq, mode, take, total, ttl, deadline, taken, who, label)
-  SELECT :h, :name, :life, 1,
-    LAST_INSERT_ID(GREATEST(COALESCE((SELECT n + 1 FROM {marks} WHERE shard = :shard), 0), {clock})), 0,
-    :id, LAST_INSERT_ID(), :mode, :take, :total, :ttl, {clock} + :ttl, {clock}, :who, :label
-    FROM DUAL
+  VALUES (:h, :name, :life, 1, LAST_INSERT_ID(@n), 0,
+    :id, @n, :mode, :take, :total, :ttl, {clock} + :ttl, {clock}, :who, :label)
   ON DUPLICATE KEY UPDATE
     last = IF({free}, LAST_INSERT_ID(GREATEST(last + 1, {clock})), last + LAST_INSERT_ID(0)),
     turns = turns + ({free}),
