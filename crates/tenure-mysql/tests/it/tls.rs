@@ -42,7 +42,7 @@ async fn tls_is_checked() -> Result {
         (format!("{url}?tls=verify&ca={key}"), ErrorKind::Denied, "name its authority with `ca=`"),
         (format!("{url}?tls=verify&ca={ca}.not"), ErrorKind::Invalid, "cannot read"),
         (
-            format!("{}?tls=verify&ca={ca}", url.replace("localhost", "127.0.0.2")),
+            format!("{}?tls=verify&ca={ca}", url.replace("localhost", "[::ffff:127.0.0.1]")),
             ErrorKind::Denied,
             "is for another name",
         ),
