@@ -6,8 +6,11 @@ mod differential;
 mod guarded;
 mod life;
 mod links;
+mod push;
 mod rights;
 mod rows;
 mod sessions;
 mod storm;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;

@@ -9,6 +9,8 @@ pub struct MariaDbOptions {
     pub settings: Vec<String>,
     /// Whether clients may ask for TLS, with the certificate of [`certificates`](crate::tls::certificates).
     pub tls: bool,
+    /// Whether its data are where temporary files are, which is on a disk as a rule, and not in memory.
+    pub on_disk: bool,
 }
 
 /// What a data directory is made with and must be started with.

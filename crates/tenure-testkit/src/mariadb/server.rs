@@ -44,7 +44,7 @@ impl MariaDb {
     /// # Errors
     /// If it does not; the message has the end of its log.
     pub fn start(options: MariaDbOptions) -> Result<Self> {
-        let room = Room::new()?;
+        let room = if options.on_disk { Room::on_disk()? } else { Room::new()? };
         let port = Port::claim()?;
         copy(&template()?, &room.path().join("data"))?;
         if options.tls {
