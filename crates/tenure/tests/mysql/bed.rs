@@ -14,8 +14,8 @@ use tenure_testkit::{
 };
 
 pub(crate) use self::common::{
-    LIMIT, Ledger, contend, empties, empties_within, eventually, gets, line, millis, renewed, renewed_since,
-    runs_down_to, secs, told, waits, within,
+    LIMIT, Ledger, contend, empties, eventually, gets, line, millis, renewed_since, runs_down_to, secs, told,
+    waits, within,
 };
 
 /// A server of the test's own, to be broken.
@@ -41,7 +41,9 @@ pub(crate) fn url_at(address: SocketAddr) -> String {
 pub(crate) async fn client(url: &str, ttl: Duration) -> Client {
     let options = MysqlOptions::from_url(&mut url.parse().unwrap()).unwrap();
     let engine = MysqlEngine::open(options).await.unwrap();
-    Client::new(engine, Settings { ttl, ..Settings::default() }).unwrap()
+    let mut settings = Settings::default();
+    settings.ttl = ttl;
+    Client::new(engine, settings).unwrap()
 }
 
 /// Ends all sessions but the one that does.
