@@ -140,11 +140,6 @@ pub(crate) fn code_of(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("--")).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
-/// The statements of a text without its comments, on one line.
-pub(crate) fn code_of(text: &str) -> String {
-    text.lines().filter(|line| !line.starts_with("--")).map(str::trim).collect::<Vec<_>>().join(" ")
-}
-
 /// Statements that end in a semicolon each, with holes.
 #[derive(Debug)]
 pub(crate) struct Script {

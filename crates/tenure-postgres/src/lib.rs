@@ -18,9 +18,6 @@
 //! **Guarded writes.** A transaction of the caller's own, in the same database, can ask whether the lock is still held
 //! and keep everybody else from being granted it until that transaction ends: see [`holds`].
 //!
-//! **Guarded writes.** A transaction of the caller's own, in the same database, can ask whether the lock is still held
-//! and keep everybody else from being granted it until that transaction ends: see [`holds`].
-//!
 //! **Numbers** come from one sequence for all keys, which never leads back, whatever happens to the rows.
 
 mod address;
