@@ -51,6 +51,8 @@ async fn what_has_lapsed_is_not_renewed() -> Result {
     let renewed =
         engine.renew(&[Held { claim: &short, seq: seqs[0] }, Held { claim: &beside, seq: seqs[1] }]).await?;
     ensure_eq!(renewed, [Renewal::Lost, Renewal::Renewed(Some(beside.ttl.get()))], "renewals");
+    let released = engine.release(&short, Answered::All).await?;
+    ensure_eq!(released, tenure_core::Released::NotHeld, "the release of what has lapsed");
     Ok(())
 }
 
