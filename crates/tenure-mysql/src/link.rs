@@ -29,7 +29,6 @@ use tokio::{
 use crate::{
     address::Address,
     answer::{Answer, Fields, nonsense},
-    bell::Bells,
     facts::{ASK, Found},
     trouble::{no_answer, no_connection, verb_failed},
     url::{MysqlOptions, Tls},
@@ -53,22 +52,10 @@ const SESSION: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBST
                        wait_timeout = 86400; \
                        SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;";
 
-/// Waits last longer than the statements that some servers allow. MySQL takes it for a comment.
-const WAITS: &str = "/*M!100100 SET SESSION max_statement_time = 0 */;";
-
-/// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Verbs,
-    Waits,
-}
-
 pub(crate) struct Link {
     pub(crate) address: Address,
     requests: mpsc::Sender<Request>,
     pub(crate) found: Found,
-    /// The doorbells that its session holds.
-    pub(crate) bells: Bells,
     state: Arc<State>,
     task: AbortHandle,
 }
@@ -88,15 +75,12 @@ struct Request {
 
 impl Link {
     /// Connects, finds out who is there, and refuses a server on which nothing can be granted.
-    pub(crate) async fn open(options: &MysqlOptions, purpose: Purpose) -> Result<Arc<Self>> {
+    pub(crate) async fn open(options: &MysqlOptions) -> Result<Arc<Self>> {
         let address = &options.address;
         let failed = |err| no_connection(options, err);
         let connecting = async {
             let mut conn = connect_options(options)?.connect().await.map_err(failed)?;
             run(&mut conn, SESSION.to_owned()).await.map_err(failed)?;
-            if purpose == Purpose::Waits {
-                run(&mut conn, WAITS.to_owned()).await.map_err(failed)?;
-            }
             for _ in 0..ASKED {
                 if let Some(found) = Found::read(&run(&mut conn, ASK.to_owned()).await.map_err(failed)?) {
                     return Ok((conn, found));
@@ -114,8 +98,7 @@ impl Link {
         });
         let (requests, inbox) = mpsc::channel(MOST_REQUESTS);
         let task = tokio::spawn(serve(conn, inbox, state.clone())).abort_handle();
-        let bells = Bells::default();
-        Ok(Arc::new(Self { address: address.clone(), requests, found, bells, state, task }))
+        Ok(Arc::new(Self { address: address.clone(), requests, found, state, task }))
     }
 
     /// Whether a request is worth sending on it.
@@ -221,10 +204,7 @@ async fn run(conn: &mut MySqlConnection, sql: String) -> Result<Answer, sqlx::Er
     while let Some(item) = stream.try_next().await? {
         match item {
             Either::Right(row) => rows.push(Fields::read(&row)?),
-            Either::Left(done) => {
-                answer.sets.push(std::mem::take(&mut rows));
-                answer.done.push((done.rows_affected(), done.last_insert_id()));
-            }
+            Either::Left(_) => answer.sets.push(std::mem::take(&mut rows)),
         }
     }
     Ok(answer)
@@ -250,14 +230,7 @@ fn secure(connect: MySqlConnectOptions, tls: Option<&Tls>) -> Result<MySqlConnec
         None => connect.ssl_mode(MySqlSslMode::Disabled),
         Some(Tls { ca }) => {
             let connect = connect.ssl_mode(MySqlSslMode::VerifyIdentity);
-            match ca {
-                // Read here, so that a file that is not there is not taken for a server that is not.
-                Some(ca) => connect.ssl_ca_from_pem(std::fs::read(ca).map_err(|err| {
-                    let message = format!("cannot read {}", ca.display());
-                    tenure_core::Error::invalid(message).in_op(Op::Connect).with_source(err)
-                })?),
-                None => connect,
-            }
+            if let Some(ca) = ca { connect.ssl_ca(ca) } else { connect }
         }
     })
 }

@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use tenure_core::{
-    Answered, Claim, ClaimId, Error, ErrorKind, Fence, Key, Moment, Op, Released, Result, Stamp,
+    Answered, Applied, Claim, ClaimId, Error, ErrorKind, Fence, Key, Moment, Op, Released, Result, Stamp,
 };
 
 use crate::{
@@ -246,7 +246,7 @@ impl Tenancy {
         let mut backstop =
             Backstop { shared: &self.shared, claim: Some(claim.clone()), answered: self.hold.answered };
         let name = |err: Error| err.with_key(&claim.key).with_engine(self.shared.guarantees.engine);
-        match limited(claim.ttl.renew_every(), self.shared.engine.release(claim, self.hold.answered)).await {
+        match limited(claim.ttl.renew_every(), std::pin::pin!(self.ask())).await {
             Some(Ok(released)) => {
                 backstop.claim = None;
                 match released {
@@ -256,6 +256,23 @@ impl Tenancy {
             }
             Some(Err(err)) => Err(name(err)),
             None => Err(name(no_answer(Op::Release, claim.ttl))),
+        }
+    }
+}
+
+impl Tenancy {
+    /// Asks the engine, and once more if that failed: a connection that died while it was idle is often found out by
+    /// the release after it, and the next one gets through.
+    async fn ask(&self) -> Result<Released> {
+        let ask = || self.shared.engine.release(&self.hold.claim, self.hold.answered);
+        let err = match ask().await {
+            Err(err) if err.is_retryable() => err,
+            answer => return answer,
+        };
+        match ask().await {
+            // Whose reply was lost may have been freed by the first.
+            Ok(Released::NotHeld) if err.applied() == Applied::Maybe => Ok(Released::Freed),
+            answer => answer,
         }
     }
 }

@@ -1,4 +1,5 @@
--- Lifts a key's last number to a floor. Follows renew.sql.
+-- Lifts a mark to a floor. Follows renew.sql.
 --
--- :h  the key     :floor
-UPDATE {lines} SET last = GREATEST(last, :floor) WHERE h = :h AND NOT @absurd;
+-- :shard  the mark     :floor
+INSERT INTO {marks} (shard, n) SELECT :shard, :floor FROM DUAL WHERE NOT @absurd
+  ON DUPLICATE KEY UPDATE n = GREATEST(n, :floor);

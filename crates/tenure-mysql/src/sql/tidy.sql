@@ -1,4 +1,4 @@
--- Notes that nobody holds or waits for a key any more.
+-- Forgets a key that nobody holds or waits for any more.
 --
 -- :h  the key
-UPDATE {lines} SET many = 0 WHERE h = :h AND NOT EXISTS (SELECT 1 FROM {places} WHERE {places}.h = :h);
+DELETE FROM {lines} WHERE h = :h AND NOT EXISTS (SELECT 1 FROM {places} WHERE {places}.h = :h);

@@ -6,11 +6,8 @@ mod differential;
 mod guarded;
 mod life;
 mod links;
-mod push;
 mod rights;
 mod rows;
 mod sessions;
 mod storm;
 mod support;
-#[cfg(feature = "tls")]
-mod tls;
