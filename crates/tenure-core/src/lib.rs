@@ -6,6 +6,7 @@
 //!
 //! Writing an engine means implementing [`Engine`] and passing the conformance suite of `tenure-testkit`.
 
+mod address;
 mod attempt;
 mod claim;
 mod clock;
@@ -23,6 +24,7 @@ mod stamp;
 mod ttl;
 mod url;
 
+pub use address::Address;
 pub use attempt::{Attempt, Busy, Grant, Incarnation, Released, Renewal, Seat, Turn};
 pub use claim::{Claim, Mode, Note, Patience, Permits};
 pub use clock::{BootClock, Clock, Moment};

@@ -15,7 +15,6 @@
 //! Waiters ask again, with growing pauses: these servers tell no client that a row has changed, and a connection that
 //! blocks in the server for each waiter (`GET_LOCK`) is not used.
 
-mod address;
 mod answer;
 mod engine;
 mod facts;

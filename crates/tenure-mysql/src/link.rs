@@ -19,7 +19,7 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Either, Executor, MySqlConnection,
     mysql::{MySqlConnectOptions, MySqlSslMode},
 };
-use tenure_core::{Op, Result};
+use tenure_core::{Address, Op, Result};
 use tokio::{
     sync::{mpsc, oneshot},
     task::AbortHandle,
@@ -27,7 +27,6 @@ use tokio::{
 };
 
 use crate::{
-    address::Address,
     answer::{Answer, Fields, nonsense},
     facts::{ASK, Found},
     trouble::{no_answer, no_connection, verb_failed},
@@ -230,7 +229,14 @@ fn secure(connect: MySqlConnectOptions, tls: Option<&Tls>) -> Result<MySqlConnec
         None => connect.ssl_mode(MySqlSslMode::Disabled),
         Some(Tls { ca }) => {
             let connect = connect.ssl_mode(MySqlSslMode::VerifyIdentity);
-            if let Some(ca) = ca { connect.ssl_ca(ca) } else { connect }
+            match ca {
+                // Read here, so that a file that is not there is not taken for a server that is not.
+                Some(ca) => connect.ssl_ca_from_pem(std::fs::read(ca).map_err(|err| {
+                    let message = format!("cannot read {}", ca.display());
+                    tenure_core::Error::invalid(message).in_op(Op::Connect).with_source(err)
+                })?),
+                None => connect,
+            }
         }
     })
 }

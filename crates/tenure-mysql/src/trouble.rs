@@ -1,9 +1,9 @@
 //! From the driver's errors to ours: what to do about it, and whether it may have happened all the same.
 
 use sqlx::mysql::MySqlDatabaseError;
-use tenure_core::{Error, ErrorKind, Op};
+use tenure_core::{Address, Error, ErrorKind, Op};
 
-use crate::{ENGINE, address::Address, url::MysqlOptions};
+use crate::{ENGINE, url::MysqlOptions};
 
 /// The number of the server's error, if it is one.
 pub(crate) fn code(err: &sqlx::Error) -> u16 {
@@ -89,10 +89,14 @@ pub(crate) fn no_connection(options: &MysqlOptions, err: sqlx::Error) -> Error {
         }
         (1049, _) => (ErrorKind::Invalid, format!("{address} has no database of the name in the URL")),
         (1040 | 1203 | 1226, _) => (ErrorKind::Unavailable, format!("{address} has no connection left")),
-        (_, sqlx::Error::Tls(_)) => (
-            ErrorKind::Denied,
-            format!("{address} has no certificate that is trusted here; name its authority with `ca=`"),
-        ),
+        // What is refused in a handshake comes as data that are not valid; the rest is the server's word.
+        (_, sqlx::Error::Io(io)) if options.tls.is_some() && io.kind() == std::io::ErrorKind::InvalidData => {
+            (ErrorKind::Denied, untrusted(address, &io.to_string()))
+        }
+        (_, sqlx::Error::Tls(why)) if why.to_string().contains("does not support TLS") => {
+            (ErrorKind::Denied, format!("{address} offers no TLS, and tls=verify sends nothing without"))
+        }
+        (_, sqlx::Error::Tls(why)) => (ErrorKind::Denied, untrusted(address, &why.to_string())),
         (_, sqlx::Error::Configuration(_)) => (
             ErrorKind::Denied,
             format!("{address} asks for the password in a way that needs TLS; add tls=verify"),
@@ -100,4 +104,12 @@ pub(crate) fn no_connection(options: &MysqlOptions, err: sqlx::Error) -> Error {
         _ => (ErrorKind::Unavailable, format!("cannot connect to {address}")),
     };
     Error::new(kind, Op::Connect, message).with_engine(ENGINE).with_source(err).not_applied()
+}
+
+fn untrusted(address: &Address, why: &str) -> String {
+    if why.contains("not valid for name") {
+        format!("the certificate of {address} is for another name; write the host as it does")
+    } else {
+        format!("{address} has no certificate that is trusted here; name its authority with `ca=`")
+    }
 }

@@ -1,8 +1,8 @@
 use std::{fmt, path::PathBuf};
 
-use tenure_core::{EngineUrl, Error, Result};
+use tenure_core::{Address, EngineUrl, Error, Result};
 
-use crate::{address::Address, script::is_table};
+use crate::script::is_table;
 
 /// The options of the URL.
 pub const OPTIONS: &[&str] = &["table", "tls", "ca"];

@@ -1,12 +1,12 @@
 //! What kind of server this is: the grade its locks deserve, and what an operator should know.
 
 use tenure_core::{
-    Crash, Error, Fact, Failover, Fences, Floors, Grade, Guarantees, Modes, Op, Order, Reach, Result, Ttl,
-    Wake,
+    Address, Crash, Error, Fact, Failover, Fences, Floors, Grade, Guarantees, Modes, Op, Order, Reach,
+    Result, Ttl, Wake,
 };
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::{ENGINE, address::Address};
+use crate::ENGINE;
 
 /// `plan_cache_mode` came with it.
 const OLDEST: u32 = 12;

@@ -20,7 +20,6 @@
 //!
 //! **Numbers** come from one sequence for all keys, which never leads back, whatever happens to the rows.
 
-mod address;
 mod answer;
 mod arg;
 mod engine;

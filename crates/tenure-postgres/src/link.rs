@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure_core::{Error, Op, Result};
+use tenure_core::{Address, Error, Op, Result};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -27,7 +27,6 @@ use tokio_postgres::{
 
 use crate::{
     ENGINE,
-    address::Address,
     arg::{self, Arg},
     facts::Found,
     news::News,

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use tenure_core::{Error, Op, Result};
+use tenure_core::{Address, Error, Op, Result};
 use tokio_postgres::NoTls;
 
-use crate::{ENGINE, address::Address};
+use crate::ENGINE;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {}

@@ -13,11 +13,11 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use tenure_core::{Error, ErrorKind, Op, Result};
+use tenure_core::{Address, Error, ErrorKind, Op, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-use crate::{ENGINE, address::Address};
+use crate::ENGINE;
 
 /// Whom to trust.
 #[derive(Clone)]

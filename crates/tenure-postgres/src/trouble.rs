@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use tenure_core::{Error, ErrorKind, Op};
+use tenure_core::{Address, Error, ErrorKind, Op};
 
-use crate::{ENGINE, address::Address};
+use crate::ENGINE;
 
 /// An answer of the server, or the lack of one, to a verb.
 pub(crate) fn verb_failed(op: Op, address: &Address, err: tokio_postgres::Error) -> Error {

@@ -1,8 +1,6 @@
 use std::path::PathBuf;
 
-use tenure_core::{EngineUrl, Error, Result};
-
-use crate::address::Address;
+use tenure_core::{Address, EngineUrl, Error, Result};
 
 /// The options of the URL.
 pub const OPTIONS: &[&str] = &["ca", "schema", "sslmode", "table"];

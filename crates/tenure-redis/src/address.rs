@@ -1,53 +1,21 @@
-use std::fmt;
+//! Addresses as the nodes of a cluster tell them.
 
-use tenure_core::{Error, Result};
+use tenure_core::Address;
 
-/// A host and its port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
-impl Address {
-    /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
-    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Self> {
-        let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, rest)) => (host, rest.strip_prefix(':').or(rest.is_empty().then_some(""))),
-            None => text.rsplit_once(':').map_or((text, Some("")), |(host, port)| (host, Some(port))),
-        };
-        let port = match port {
-            Some("") => Some(default_port),
-            Some(port) => port.parse().ok(),
-            None => None,
-        };
-        match port {
-            Some(port) if !host.is_empty() && port > 0 => Ok(Self { host: host.to_owned(), port }),
-            _ => Err(Error::invalid(format!("`{}` is no host and port", text.escape_debug()))),
-        }
-    }
-
-    /// A node that does not say its host is reached by the one that named it.
-    pub(crate) fn same_host(&self, node: Self) -> Self {
-        if node.host.is_empty() || node.host == "?" { Self { host: self.host.clone(), ..node } } else { node }
-    }
-
-    /// Reads what a cluster says: `host:port`, where the host of a version 6 address stands bare.
-    pub(crate) fn of_node(text: &str) -> Option<Self> {
-        let (host, port) = text.split('@').next()?.rsplit_once(':')?;
-        let port = port.parse().ok()?;
-        Some(Self { host: host.trim_matches(['[', ']']).to_owned(), port })
+/// A node that does not say its host is reached by the one that named it.
+pub(crate) fn same_host(named_by: &Address, node: Address) -> Address {
+    if node.host.is_empty() || node.host == "?" {
+        Address { host: named_by.host.clone(), ..node }
+    } else {
+        node
     }
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
+/// Reads `host:port`, where the host of a version 6 address stands bare.
+pub(crate) fn of_node(text: &str) -> Option<Address> {
+    let (host, port) = text.split('@').next()?.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    Some(Address { host: host.trim_matches(['[', ']']).to_owned(), port })
 }
 
 #[cfg(test)]
@@ -55,16 +23,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_of_every_shape_are_read_and_shown() {
-        let read = |text| Address::parse(text, 6379).map(|address| address.to_string());
-        assert_eq!(read("h").unwrap(), "h:6379");
-        assert_eq!(read("h:1").unwrap(), "h:1");
-        assert_eq!(read("[::1]").unwrap(), "[::1]:6379");
-        assert_eq!(read("[::1]:2").unwrap(), "[::1]:2");
-        for text in ["", ":1", "h:0", "h:99999", "h:x", "[::1]x"] {
-            assert!(read(text).is_err(), "{text}");
-        }
-        assert_eq!(Address::of_node("::1:7000@17000").unwrap().to_string(), "[::1]:7000");
-        assert_eq!(Address::of_node("10.0.0.1:7000").unwrap().to_string(), "10.0.0.1:7000");
+    fn nodes_are_read_with_bare_hosts() {
+        assert_eq!(of_node("::1:7000@17000").unwrap().to_string(), "[::1]:7000");
+        assert_eq!(of_node("10.0.0.1:7000").unwrap().to_string(), "10.0.0.1:7000");
     }
 }

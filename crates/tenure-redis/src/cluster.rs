@@ -3,9 +3,9 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use redis::Value;
-use tenure_core::{Error, Op, Result};
+use tenure_core::{Address, Error, Op, Result};
 
-use crate::{ENGINE, address::Address, link::Link, slot::SLOTS, trouble::verb_failed};
+use crate::{ENGINE, address::same_host, link::Link, slot::SLOTS, trouble::verb_failed};
 
 /// The owners of the slots, as last heard. A wrong entry costs a trip: the node asked says who is right.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Map {
         let answer = link.send(&cmd).await.map_err(|err| verb_failed(Op::Connect, &link.address, err))?;
         let mut map = vec![None; usize::from(SLOTS)];
         for (first, last, node) in ranges(&answer) {
-            let node = Arc::new(link.address.same_host(node));
+            let node = Arc::new(same_host(&link.address, node));
             for slot in first..=last.min(SLOTS - 1) {
                 map[usize::from(slot)] = Some(node.clone());
             }

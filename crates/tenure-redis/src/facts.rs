@@ -4,13 +4,12 @@ use std::collections::HashMap;
 
 use redis::{FromRedisValue, RedisResult, aio::MultiplexedConnection};
 use tenure_core::{
-    Crash, Error, ErrorKind, Fact, Failover, Fences, Floors, Grade, Guarantees, Modes, Op, Order, Reach,
-    Result, Ttl, Wake,
+    Address, Crash, Error, ErrorKind, Fact, Failover, Fences, Floors, Grade, Guarantees, Modes, Op, Order,
+    Reach, Result, Ttl, Wake,
 };
 
 use crate::{
     ENGINE,
-    address::Address,
     url::{Eviction, RedisOptions, Topology},
 };
 

@@ -18,11 +18,10 @@ use redis::{
     ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError, RedisResult, Value,
     aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
-use tenure_core::{Error, Op, Result};
+use tenure_core::{Address, Error, Op, Result};
 
 use crate::{
     ENGINE,
-    address::Address,
     facts::{Found, Memory},
     links::{Call, Replicas},
     news::News,

@@ -14,11 +14,11 @@ use futures_util::{
     future::{BoxFuture, Shared},
 };
 use redis::Value;
-use tenure_core::{Error, ErrorKind, Op, Result};
+use tenure_core::{Address, Error, ErrorKind, Op, Result};
 
 use crate::{
     ENGINE,
-    address::Address,
+    address::{of_node, same_host},
     cluster::Map,
     link::{Arg, Link},
     news::News,
@@ -133,7 +133,7 @@ impl Links {
             };
             let next = match err.redirect_node() {
                 Some((node, slot)) if self.options.topology == Topology::Cluster => {
-                    Address::of_node(node).map(|node| (link.address.same_host(node), slot))
+                    of_node(node).map(|node| (same_host(&link.address, node), slot))
                 }
                 _ => None,
             };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
-use tenure_core::{Error, Op, Result};
+use tenure_core::{Address, Error, Op, Result};
 
-use crate::{ENGINE, address::Address, link::client, trouble::no_connection, url::RedisOptions};
+use crate::{ENGINE, link::client, trouble::no_connection, url::RedisOptions};
 
 /// How long one sentinel may take.
 const LIMIT: Duration = Duration::from_secs(1);

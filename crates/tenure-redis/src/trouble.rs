@@ -1,9 +1,9 @@
 //! From the driver's errors to ours: what to do about it, and whether it may have happened all the same.
 
 use redis::{ErrorKind as Kind, RedisError, ServerErrorKind as Server};
-use tenure_core::{Error, ErrorKind, Op};
+use tenure_core::{Address, Error, ErrorKind, Op};
 
-use crate::{ENGINE, address::Address};
+use crate::ENGINE;
 
 /// An answer of the server, or the lack of one, to a verb.
 pub(crate) fn verb_failed(op: Op, address: &Address, err: RedisError) -> Error {

@@ -9,6 +9,7 @@
 //! - [`liars`]: engines that each break one clause. The suite is tested by them: the rule named for the clause
 //!   must fail.
 //! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
+//! - [`walks`]: random walks on an engine and on memory, compared verb by verb.
 //! - [`cancel`]: dropping a future at every point where it waits.
 //! - `process`, `redis`, `mariadb`, `postgres`, `pgbouncer`, `proxy` (on Linux): private servers to kill, pause and
 //!   restart, and the network between them and a client, to break.
@@ -44,6 +45,7 @@ pub mod sql;
 pub mod steps;
 #[cfg(target_os = "linux")]
 pub mod tls;
+pub mod walks;
 
 pub use clock::TokioClock;
 pub use cx::Cx;

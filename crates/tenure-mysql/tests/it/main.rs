@@ -11,3 +11,5 @@ mod rows;
 mod sessions;
 mod storm;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;

@@ -314,3 +314,21 @@ async fn a_fixed_lease_ends_even_where_places_live_as_long_as_their_process() {
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     next.release().await.unwrap();
 }
+
+/// A connection that died while it was idle is found out by the release after it.
+#[tokio::test(start_paused = true)]
+async fn a_release_asks_once_more_before_it_fails() {
+    for fault in [Fault::DropRequest, Fault::DropReply] {
+        let bed = Bed::new();
+        let (client, faults) = bed.faulty();
+        let mutex = client.mutex("k").unwrap().fair();
+        let guard = mutex.acquire().await.unwrap();
+        faults.on(Verb::Release, Nth::Call(1), fault.clone());
+        guard.release().await.unwrap();
+        assert_eq!(faults.count(Verb::Release), 2);
+        // It is free, whichever of the two did it.
+        let guard = mutex.try_acquire().await.unwrap().unwrap();
+        faults.on(Verb::Release, Nth::From(3), fault);
+        assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+}

@@ -1,17 +1,22 @@
 use std::fmt;
 
-use tenure_core::{Error, Result};
+use crate::{Error, Result};
 
-/// A host and its port.
+/// A host and its port, as they stand in a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+pub struct Address {
+    /// A name or an address; one of version 6 stands without its brackets.
+    pub host: String,
+    /// Never zero.
+    pub port: u16,
 }
 
 impl Address {
     /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
-    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Self> {
+    ///
+    /// # Errors
+    /// `Invalid` for anything else.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, rest)) => (host, rest.strip_prefix(':').or(rest.is_empty().then_some(""))),
             None => text.rsplit_once(':').map_or((text, Some("")), |(host, port)| (host, Some(port))),
@@ -50,7 +55,8 @@ mod tests {
         assert_eq!(read("h").unwrap(), "h:5432");
         assert_eq!(read("h:1").unwrap(), "h:1");
         assert_eq!(read("[::1]").unwrap(), "[::1]:5432");
-        for wrong in ["", ":1", "h:x", "h:0", "[::1", "[::1]x"] {
+        assert_eq!(read("[::1]:2").unwrap(), "[::1]:2");
+        for wrong in ["", ":1", "h:0", "h:99999", "h:x", "[::1", "[::1]x"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }
