@@ -79,7 +79,11 @@ pub(crate) fn walk(root: &Path) -> Result<Vec<Text>, String> {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             let kind = entry.file_type().map_err(say)?;
-            if kind.is_dir() && name != ".git" && !name.starts_with("target") {
+            // In a linked worktree git's own is a file.
+            if name == ".git" {
+                continue;
+            }
+            if kind.is_dir() && !name.starts_with("target") {
                 folders.push((entry.path(), path + "/"));
             } else if kind.is_file() && name != "Cargo.lock" {
                 // What is not text (a picture) has a path, and no words to check.
@@ -101,6 +105,8 @@ mod tests {
         let texts = walk(&crate::root()).unwrap();
         let has = |path: &str| texts.iter().any(|text| text.path == path);
         assert!(has("Cargo.toml") && has("xtask/src/tidy.rs") && has(".cargo/config.toml"));
-        assert!(!texts.iter().any(|text| text.path.starts_with("target") || text.path.starts_with(".git/")));
+        assert!(!texts.iter().any(|text| text.path.starts_with("target")
+            || text.path.starts_with(".git/")
+            || text.path == ".git"));
     }
 }
