@@ -17,7 +17,8 @@ pub enum Attempt {
 pub struct Grant {
     /// Where the claim stands.
     pub seat: Seat,
-    /// How long the place lives, counted from before the attempt left; `None` while its process does.
+    /// How long the place is certain to live, counted from before the attempt left; `None` while its process does. In a
+    /// session: for how long that is certain not to end, which may be less than was asked for.
     pub ttl: Option<Duration>,
     /// For how long the engine is known to have forgotten nothing; `None` if it never forgets what it acknowledged.
     ///
@@ -53,7 +54,7 @@ pub struct Busy {
     /// The mode of the nearest place ahead that it cannot hold beside, where the engine knows.
     pub blocker: Option<Mode>,
     /// How long the first place ahead to end lives unless it is renewed: by then another attempt is worth it
-    /// even if no news came. `None` where places end with their process.
+    /// even if no news came. `None` where places end with their process or session.
     pub lapses_in: Option<Duration>,
 }
 
@@ -72,7 +73,7 @@ pub enum Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Renewal {
-    /// The place lives on for so long, counted from before the request left; `None` while its process does.
+    /// The place is certain to live for so long, counted from before the request left; `None` while its process does.
     Renewed(Option<Duration>),
     /// There is no such place: it expired, was released or evicted. Final.
     Lost,

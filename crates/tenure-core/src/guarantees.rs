@@ -112,7 +112,8 @@ pub enum Order {
 pub enum Crash {
     /// Its lease ends. A paused holder is a dead one.
     Lease,
-    /// Its session with the engine ends. A paused holder is a dead one.
+    /// Its session with the engine ends, and with it all its places. A paused holder is a dead one; one that runs keeps
+    /// a place until it lets go of it, renewed or not.
     Session,
     /// The operating system tells, at once. A paused holder goes on holding.
     Process,

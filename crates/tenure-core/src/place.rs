@@ -19,7 +19,7 @@ pub struct Place {
     pub note: Note,
     /// How long ago the place was taken.
     pub age: Duration,
-    /// How long it lives unless it is renewed; `None` while its process does.
+    /// How long it lives unless it is renewed; `None` while its process or its session does.
     pub lease_left: Option<Duration>,
 }
 

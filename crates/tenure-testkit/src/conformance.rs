@@ -51,8 +51,12 @@ pub enum Need {
     Permits,
     /// Permits are refused.
     NoPermits,
-    /// Places end with time.
+    /// Places end with time unless they are renewed.
     Leases,
+    /// Places end with the session of their client.
+    Sessions,
+    /// Places of a process that has fallen silent end with time.
+    Silence,
     /// Places end with their process.
     Processes,
     /// Numbers can be lifted.
@@ -80,7 +84,9 @@ impl Need {
             Self::NoShared => !it.modes.shared,
             Self::Permits => it.modes.permits,
             Self::NoPermits => !it.modes.permits,
-            Self::Leases => it.crash != Crash::Process,
+            Self::Leases => it.crash == Crash::Lease,
+            Self::Sessions => it.crash == Crash::Session,
+            Self::Silence => it.crash != Crash::Process,
             Self::Processes => it.crash == Crash::Process,
             Self::Floors => it.floors == Floors::Kept,
             Self::Push => it.wake == Wake::Push,
@@ -97,7 +103,8 @@ impl Rule {
     /// Whether the rule is asked of this engine.
     #[must_use]
     pub fn applies(&self, site: &Site) -> bool {
-        self.needs.iter().all(|need| need.is_met(site))
+        let wanted = !site.abilities.only_restarts || self.needs.contains(&Need::Restart);
+        wanted && self.needs.iter().all(|need| need.is_met(site))
     }
 
     /// Which time the rule runs in.

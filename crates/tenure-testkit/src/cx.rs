@@ -112,10 +112,16 @@ impl Cx {
         Ttl::new(ttl).unwrap_or_default()
     }
 
-    /// Whether places end with time, rather than with their process.
+    /// Whether a claim is told how long its place lives, rather than that it lives with its process.
     #[must_use]
     pub fn leases(&self) -> bool {
         self.guarantees.crash != Crash::Process
+    }
+
+    /// Whether a place ends with time although its process lives.
+    #[must_use]
+    pub fn lapses(&self) -> bool {
+        self.guarantees.crash == Crash::Lease
     }
 
     /// Lets so much time pass.

@@ -37,6 +37,9 @@ pub struct Abilities {
     pub virtual_time: bool,
     /// Its server can be killed and started again.
     pub restart: bool,
+    /// It exists for the rules that restart a server, and is asked no others: where a server of its own for every trial
+    /// would take too long, the other rules are asked of a shared one.
+    pub only_restarts: bool,
     /// Another process can open it by [`Lab::url`].
     pub helper: bool,
     /// A client can be opened whose own clock is ahead of the others'.

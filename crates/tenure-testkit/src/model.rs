@@ -8,8 +8,9 @@ use std::{
 };
 
 use tenure_core::{
-    Attempt, Busy, Claim, ClaimId, Error, ErrorKind, Evicted, Eviction, Filter, Grant, Held, Incarnation,
-    Key, Mode, Moment, Note, Op, Patience, Place, Released, Renewal, Result, Seat, Seq, Standing, When, line,
+    Attempt, Busy, Claim, ClaimId, Crash, Error, ErrorKind, Evicted, Eviction, Filter, Grant, Held,
+    Incarnation, Key, Mode, Moment, Note, Op, Patience, Place, Released, Renewal, Result, Seat, Seq,
+    Standing, When, line,
 };
 
 /// Whether the place at this index of a line holds.
@@ -20,8 +21,8 @@ pub type HoldRule = fn(&[Mode], usize) -> bool;
 pub struct Model {
     /// The line rule: the front that fits together, unless a liar has another.
     pub holds: HoldRule,
-    /// Whether places end with time.
-    pub leases: bool,
+    /// What places end with.
+    pub crash: Crash,
     /// The lines by key; a key's last number outlives its places.
     pub lines: BTreeMap<Key, Line>,
     /// Evicted ids whose owner has not let go yet.
@@ -84,10 +85,10 @@ impl Line {
 impl Model {
     /// A store without places.
     #[must_use]
-    pub fn new(leases: bool) -> Self {
+    pub fn new(crash: Crash) -> Self {
         Self {
             holds: |modes, at| at < line::holders(modes.iter().copied()),
-            leases,
+            crash,
             lines: BTreeMap::new(),
             evicted: BTreeSet::new(),
         }
@@ -113,7 +114,7 @@ impl Model {
         if self.evicted.contains(&claim.id) {
             return Err(Error::new(ErrorKind::Lost, Op::Attempt, "the claim was evicted").not_applied());
         }
-        let (ttl, leases, holds) = (claim.ttl.get(), self.leases, self.holds);
+        let (ttl, crash, holds) = (claim.ttl.get(), self.crash, self.holds);
         let line = self.line_at(&claim.key, now);
         let at = match line.find(claim.id) {
             Some(at) => at,
@@ -133,7 +134,7 @@ impl Model {
                     mode: claim.mode,
                     note: claim.note.clone(),
                     taken: now,
-                    deadline: leases.then_some(now),
+                    deadline: (crash == Crash::Lease).then_some(now),
                     stopped: false,
                 });
                 line.spots.len() - 1
@@ -142,12 +143,12 @@ impl Model {
         prolong(&mut line.spots[at], now, ttl);
         let seat = Seat { seq: line.spots[at].seq, incarnation: Incarnation(0) };
         if holds(&line.modes(), at) {
-            return Ok(Attempt::Granted(Grant { seat, ttl: leases.then_some(ttl), remembers: None }));
+            return Ok(Attempt::Granted(Grant { seat, ttl: said(crash, ttl), remembers: None }));
         }
         let ahead = &line.spots[..at];
         Ok(Attempt::Busy(Busy {
             seat: Some(seat),
-            ttl: leases.then_some(ttl),
+            ttl: said(crash, ttl),
             ahead: u32::try_from(at).ok(),
             lapses_in: ahead.iter().filter_map(|spot| spot.deadline).min().map(|end| end.since(now)),
             ..Busy::default()
@@ -156,13 +157,13 @@ impl Model {
 
     /// `Engine::renew`, for one hold.
     pub fn renew(&mut self, hold: Held<'_>, now: Moment) -> Renewal {
-        let leases = self.leases;
+        let crash = self.crash;
         let line = self.line_at(&hold.claim.key, now);
         line.last = line.last.max(hold.claim.floor);
         match line.find_hold(hold) {
             Some(at) => {
                 prolong(&mut line.spots[at], now, hold.claim.ttl.get());
-                Renewal::Renewed(leases.then_some(hold.claim.ttl.get()))
+                Renewal::Renewed(said(crash, hold.claim.ttl.get()))
             }
             None => Renewal::Lost,
         }
@@ -170,13 +171,13 @@ impl Model {
 
     /// `Engine::downgrade`.
     pub fn downgrade(&mut self, hold: Held<'_>, now: Moment) -> Renewal {
-        let leases = self.leases;
+        let crash = self.crash;
         let line = self.line_at(&hold.claim.key, now);
         match line.find_hold(hold) {
             Some(at) => {
                 line.spots[at].mode = Mode::Shared;
                 prolong(&mut line.spots[at], now, hold.claim.ttl.get());
-                Renewal::Renewed(leases.then_some(hold.claim.ttl.get()))
+                Renewal::Renewed(said(crash, hold.claim.ttl.get()))
             }
             None => Renewal::Lost,
         }
@@ -235,6 +236,11 @@ impl Model {
         places.truncate(filter.limit());
         places
     }
+}
+
+/// How long a claim is told that its place lives.
+fn said(crash: Crash, ttl: Duration) -> Option<Duration> {
+    (crash != Crash::Process).then_some(ttl)
 }
 
 /// A lease is never shortened, and that of an evicted place never prolonged.

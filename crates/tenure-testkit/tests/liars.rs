@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         ("lease", Modes::ALL, Crash::Lease),
         ("mutex_only", MUTEX_ONLY, Crash::Lease),
         ("process", Modes::ALL, Crash::Process),
+        ("session", Modes::ALL, Crash::Session),
     ] {
         let site = Arc::new(site(None, modes, crash));
         for rule in rules().filter(|rule| rule.applies(&site)) {

@@ -53,7 +53,7 @@ impl Cleaner {
         let (jobs, queue) = mpsc::channel(QUEUE);
         runtime.spawn(clean(queue));
         let local = guarantees.reach < Reach::Network;
-        let lapses = guarantees.crash != Crash::Process;
+        let lapses = guarantees.crash == Crash::Lease;
         Self { jobs, engine, observer, local, lapses, runtime: runtime.clone() }
     }
 

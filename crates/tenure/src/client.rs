@@ -68,7 +68,7 @@ impl Client {
         let ttl = check_ttl(&guarantees, Ttl::new(settings.ttl)?)?;
         let observer = Arc::new(Observer::new(guarantees.engine));
         let cleaner = Arc::new(Cleaner::start(engine.clone(), &guarantees, observer.clone(), &runtime));
-        let ends = (guarantees.crash == Crash::Process).then(|| cleaner.clone());
+        let ends = (guarantees.crash != Crash::Lease).then(|| cleaner.clone());
         let watchdog =
             Arc::new(Watchdog::new(engine.clone(), settings.clock.clone(), observer.clone(), ends));
         let shared = Shared {

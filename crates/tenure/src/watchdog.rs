@@ -33,7 +33,7 @@ pub(crate) struct Watchdog {
     engine: Arc<dyn Engine>,
     clock: Arc<dyn Clock>,
     observer: Arc<Observer>,
-    /// Where places live as long as their process, a fixed lease ends here and not in the engine.
+    /// Where places live as long as their process or session, a hold that is over ends here and not in the engine.
     ends: Option<Arc<Cleaner>>,
     holds: Mutex<Holds>,
     earlier: Notify,

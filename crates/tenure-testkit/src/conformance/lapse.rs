@@ -15,6 +15,7 @@ super::area! { "lapse":
     busy_says_when (Leases),
     an_abandoned_attempt_ends_too (Leases),
     processes_hold_without_time (Processes),
+    sessions_hold_without_renewals (Sessions),
 }
 
 /// After its ttl an unrenewed holder has lost the key, and the next attempt holds.
@@ -137,4 +138,21 @@ async fn processes_hold_without_time(cx: Cx) -> Result<()> {
     cx.pass(holder.ttl.get() + Duration::from_millis(200)).await;
     wait(&cx.b, &cx.hasty_exclusive()).await?;
     still_holds(&cx.a, &holder, grant.seat.seq).await
+}
+
+/// Where places end with a session, no place of a client that lives ends, renewed or not, held or waiting; and a renewal
+/// never promises more than was asked for.
+async fn sessions_hold_without_renewals(cx: Cx) -> Result<()> {
+    let (holder, waiter) = (cx.brief(), cx.brief());
+    let seq = hold(&cx.a, &holder).await?.seat.seq;
+    let waiting = queue(&cx.b, &waiter).await?;
+    cx.lapse(&holder).await;
+    cx.lapse(&holder).await;
+    wait(&cx.b, &cx.hasty_exclusive()).await?;
+    ensure_eq!(queue(&cx.b, &waiter).await?, waiting, "the place of a waiter that was silent");
+    match renew(&cx.a, &holder, seq).await? {
+        Renewal::Renewed(Some(ttl)) => ensure!(ttl <= holder.ttl.get(), "renewed for {ttl:?}"),
+        other => return Err(crate::Failure::new(format!("the hold of a session that lives is {other:?}"))),
+    }
+    still_holds(&cx.a, &holder, seq).await
 }

@@ -9,7 +9,7 @@ super::area! { "line":
     shows_modes (Shared, Fifo),
     shows_the_longest_notes,
     shows_what_is_left_of_a_lease (Leases),
-    shows_no_lease_where_there_is_none (Processes),
+    shows_no_lease_where_there_is_none,
     hides_expired_places (Leases),
     filters_by_prefix,
     keeps_to_the_limit,
@@ -85,10 +85,11 @@ async fn shows_what_is_left_of_a_lease(cx: Cx) -> Result<()> {
     Ok(())
 }
 
-/// A place that ends with its process shows no lease.
+/// A place that ends with its process or its session shows no lease; one that ends unless it is renewed does.
 async fn shows_no_lease_where_there_is_none(cx: Cx) -> Result<()> {
     hold(&cx.a, &cx.exclusive()).await?;
-    ensure_eq!(line(&cx.b, &cx.key).await?[0].lease_left, None, "the lease that is left");
+    let left = line(&cx.b, &cx.key).await?[0].lease_left;
+    ensure_eq!(left.is_some(), cx.lapses(), "whether a lease is shown to be left");
     Ok(())
 }
 

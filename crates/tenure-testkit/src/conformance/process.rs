@@ -5,12 +5,12 @@ use crate::{Cx, Result, ensure_eq, helper::Helper, steps::*};
 super::area! { "process":
     processes_exclude_each_other (Helper),
     a_killed_holder_is_followed (Helper, Processes),
-    a_killed_holder_is_followed_after_its_lease (Helper, Leases),
+    a_killed_holder_is_followed_after_its_lease (Helper, Silence),
     a_killed_holder_wakes_the_next (Helper, Processes, Push, Fifo),
     a_chain_of_killings_is_followed (Helper, Processes, Fifo),
     a_killed_waiter_is_passed_over (Helper, Fifo),
     a_paused_process_goes_on_holding (Helper, Processes),
-    a_paused_lease_is_lost (Helper, Leases),
+    a_paused_lease_is_lost (Helper, Silence),
 }
 
 /// Claims of two processes exclude each other, and a release in one lets the other in.
@@ -38,7 +38,7 @@ async fn a_killed_holder_is_followed(cx: Cx) -> Result<()> {
     Ok(())
 }
 
-/// The place of a killed process is free once its lease has ended.
+/// The place of a killed process is free once its lease or session has ended.
 async fn a_killed_holder_is_followed_after_its_lease(cx: Cx) -> Result<()> {
     let mut helper = Helper::start(&cx, cx.brief_ttl())?;
     let old = helper.says("holding").await?;
@@ -114,7 +114,7 @@ async fn a_paused_process_goes_on_holding(cx: Cx) -> Result<()> {
     helper.told("release", "freed").await
 }
 
-/// A process that is paused past its lease has lost the lock, learns it, and frees nobody else's.
+/// A process that is paused past its lease or session has lost the lock, learns it, and frees nobody else's.
 async fn a_paused_lease_is_lost(cx: Cx) -> Result<()> {
     let mut helper = Helper::start(&cx, cx.brief_ttl())?;
     helper.says("holding").await?;

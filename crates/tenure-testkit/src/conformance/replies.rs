@@ -125,11 +125,11 @@ async fn release_overtakes_an_attempt(cx: Cx) -> Result<()> {
     gate.open();
     // Granted, busy or refused: nobody listens to the answer any more.
     let _ = cx.within("the late attempt was answered", sent).await?;
-    if cx.leases() {
+    if cx.lapses() {
         cx.lapse(&late).await;
     } else {
-        // Where a dropped verb never runs later, nothing can overtake it and nothing lapses: what this trial
-        // made happen all the same is undone by hand.
+        // Where nothing lapses, a dropped verb never runs later and nothing can overtake it: what this trial made
+        // happen all the same is undone by hand.
         let _ = a.release(&late, Answered::All).await?;
     }
     ensure_eq!(places(&cx.b, &late).await?, 0, "places of a released claim");

@@ -11,9 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use tenure_core::{
-    Answered, Attempt, Claim, ClaimId, Clock, Crash, Engine, EngineId, Evicted, Eviction, Fact, Filter,
-    Guarantees, Held, Incarnation, Key, Mode, Moment, Place, Released, Renewal, Result, Seat, Seq, Standing,
-    Turn, When,
+    Answered, Attempt, Claim, ClaimId, Clock, Engine, EngineId, Evicted, Eviction, Fact, Filter, Guarantees,
+    Held, Incarnation, Key, Mode, Moment, Place, Released, Renewal, Result, Seat, Seq, Standing, Turn, When,
 };
 use tokio::{
     sync::{Notify, watch},
@@ -52,7 +51,7 @@ struct Losses {
 
 impl Store {
     pub(super) fn new(lie: Option<Lie>, guarantees: Guarantees, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let mut model = Model::new(guarantees.crash != Crash::Process);
+        let mut model = Model::new(guarantees.crash);
         if let Some(holds) = lie.and_then(rule::of) {
             model.holds = holds;
         }
