@@ -7,6 +7,8 @@ use tenure_core::{Error, ErrorKind, Op, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) sets: Vec<Vec<Fields>>,
+    /// Of each statement, how many rows it found or changed, and what it inserted last.
+    pub(crate) done: Vec<(u64, u64)>,
 }
 
 /// One row.
@@ -17,6 +19,11 @@ impl Answer {
     /// The rows of the statements that gave any, statement by statement.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Fields> {
         self.sets.iter().flatten()
+    }
+
+    /// How many rows a statement found or changed, and what it inserted last.
+    pub(crate) fn done(&self, statement: usize) -> (u64, u64) {
+        self.done.get(statement).copied().unwrap_or_default()
     }
 
     /// The only row.

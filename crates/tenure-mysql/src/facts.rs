@@ -7,7 +7,12 @@ use tenure_core::{
     Result, Ttl, Wake,
 };
 
-use crate::{ENGINE, answer::Answer, url::MysqlOptions};
+use crate::{
+    ENGINE,
+    answer::Answer,
+    url::MysqlOptions,
+    waits::{LONGEST_PAUSE, MOST_BELLS},
+};
 
 /// What decides the grade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +25,9 @@ pub enum Kind {
     Forgetful,
 }
 
-/// What the engine promises on such servers.
+/// What the engine promises on such a server, with waiters woken like this.
 #[must_use]
-pub fn guarantees_of(kind: Kind) -> Guarantees {
+pub fn guarantees_of(kind: Kind, wake: Wake) -> Guarantees {
     Guarantees {
         engine: ENGINE,
         grade: match kind {
@@ -34,7 +39,7 @@ pub fn guarantees_of(kind: Kind) -> Guarantees {
         modes: Modes::ALL,
         order: Order::Fifo,
         crash: Crash::Lease,
-        wake: Wake::Poll,
+        wake,
         fences: if kind == Kind::Forgetful { Fences::ClockBound } else { Fences::Durable },
         floors: Floors::Kept,
         failover: if kind == Kind::Replicated { Failover::MayForget } else { Failover::None },
@@ -123,6 +128,11 @@ impl Found {
         }
     }
 
+    /// Whether user-level locks may be asked for: Galera refuses them, or keeps them to one node.
+    pub(crate) fn may_ring(&self) -> bool {
+        !self.is_on("wsrep_on")
+    }
+
     /// Refuses a server on which no lock can be granted.
     pub(crate) fn check(&self, options: &MysqlOptions) -> Result<()> {
         if ["read_only", "super_read_only", "innodb_read_only"].iter().any(|name| self.is_on(name)) {
@@ -143,15 +153,36 @@ impl Found {
     }
 
     /// What an operator should know.
-    pub(crate) fn facts(&self, options: &MysqlOptions) -> Vec<Fact> {
+    pub(crate) fn facts(&self, options: &MysqlOptions, wake: Wake) -> Vec<Fact> {
         vec![
             Fact::good("server", options.address.to_string()),
             Fact::good("version", format!("{} ({})", self.get("version"), self.get("version_comment"))),
             self.memory(),
             self.replication(),
-            Fact::good("wake", "waiters ask again, with growing pauses of up to 250ms"),
+            self.wake(options, wake),
             Fact::good("clock", "leases are counted on the server's clock and ours, never compared"),
         ]
+    }
+
+    fn wake(&self, options: &MysqlOptions, wake: Wake) -> Fact {
+        let (name, polls) = ("wake", "waiters ask again, with pauses of up to 250ms");
+        match wake {
+            Wake::Push => {
+                let most = LONGEST_PAUSE / 1000;
+                Fact::good(
+                    name,
+                    format!(
+                        "waiters block in the server (GET_LOCK), {MOST_BELLS} at a time; more, and those for permits, \
+                         look at the line every {most}ms at least"
+                    ),
+                )
+            }
+            Wake::Poll if options.poll => Fact::good(name, format!("{polls} (wake=poll)")),
+            Wake::Poll if !self.may_ring() => Fact::warning(name, format!("{polls}: Galera has no GET_LOCK")),
+            Wake::Poll => {
+                Fact::warning(name, format!("{polls}: GET_LOCK does not work here; connect past the pooler"))
+            }
+        }
     }
 
     fn memory(&self) -> Fact {

@@ -5,25 +5,37 @@
 //! literals only. A verb locks the key's own row first, then reads the clock, removes what has lapsed, looks at the
 //! line, and draws a number last; so the places of a key have numbers in the order in which they are committed.
 //!
+//! A claim that is alone on its key stands in that row itself, so that to take and to release it is one statement each
+//! (`src/alone.rs`). Where somebody else came meanwhile, such a release takes a second round trip; so does an attempt
+//! that finds that it is not alone.
+//!
 //! **Numbers** are a hybrid clock: above every number drawn before and not below the server's time in microseconds.
-//! The largest so far stands in a row that outlives the keys, one for each of 256 groups of them, so that it does not
-//! make all locks of a database wait for each other.
+//! The largest so far stands in the key's row. Rows of keys that nobody wants are removed after a minute, some at a
+//! time; their largest numbers outlive them in 256 rows, one for each group of keys.
 //!
 //! **A life of the server** is who it is and the second it was started. A line written in another life may carry
 //! another clock's deadlines: the first verb gives each of its places a whole lease.
 //!
-//! Waiters ask again, with growing pauses: these servers tell no client that a row has changed, and a connection that
-//! blocks in the server for each waiter (`GET_LOCK`) is not used.
+//! **Waiters** block in the server, on connections that do nothing else (`src/waits.rs`), until the one ahead has let
+//! go of a user-level lock named after it (`GET_LOCK`), and learn in the same round trip whether they hold. Where these
+//! locks do not work (Galera, poolers), or by `wake=poll`, they ask again, with growing pauses.
 
+mod alone;
 mod answer;
+mod bell;
 mod engine;
 mod facts;
 mod guarded;
 mod link;
 mod links;
+mod renew;
 mod script;
+mod show;
 mod trouble;
 mod url;
+mod verbs;
+mod waits;
+mod words;
 
 pub use self::{
     engine::MysqlEngine,

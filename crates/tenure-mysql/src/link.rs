@@ -28,6 +28,7 @@ use tokio::{
 
 use crate::{
     answer::{Answer, Fields, nonsense},
+    bell::Bells,
     facts::{ASK, Found},
     trouble::{no_answer, no_connection, verb_failed},
     url::{MysqlOptions, Tls},
@@ -51,10 +52,22 @@ const SESSION: &str = "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBST
                        wait_timeout = 86400; \
                        SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;";
 
+/// Waits last longer than the statements that some servers allow. MySQL takes it for a comment.
+const WAITS: &str = "/*M!100100 SET SESSION max_statement_time = 0 */;";
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Verbs,
+    Waits,
+}
+
 pub(crate) struct Link {
     pub(crate) address: Address,
     requests: mpsc::Sender<Request>,
     pub(crate) found: Found,
+    /// The doorbells that its session holds.
+    pub(crate) bells: Bells,
     state: Arc<State>,
     task: AbortHandle,
 }
@@ -74,12 +87,15 @@ struct Request {
 
 impl Link {
     /// Connects, finds out who is there, and refuses a server on which nothing can be granted.
-    pub(crate) async fn open(options: &MysqlOptions) -> Result<Arc<Self>> {
+    pub(crate) async fn open(options: &MysqlOptions, purpose: Purpose) -> Result<Arc<Self>> {
         let address = &options.address;
         let failed = |err| no_connection(options, err);
         let connecting = async {
             let mut conn = connect_options(options)?.connect().await.map_err(failed)?;
             run(&mut conn, SESSION.to_owned()).await.map_err(failed)?;
+            if purpose == Purpose::Waits {
+                run(&mut conn, WAITS.to_owned()).await.map_err(failed)?;
+            }
             for _ in 0..ASKED {
                 if let Some(found) = Found::read(&run(&mut conn, ASK.to_owned()).await.map_err(failed)?) {
                     return Ok((conn, found));
@@ -97,7 +113,8 @@ impl Link {
         });
         let (requests, inbox) = mpsc::channel(MOST_REQUESTS);
         let task = tokio::spawn(serve(conn, inbox, state.clone())).abort_handle();
-        Ok(Arc::new(Self { address: address.clone(), requests, found, state, task }))
+        let bells = Bells::default();
+        Ok(Arc::new(Self { address: address.clone(), requests, found, bells, state, task }))
     }
 
     /// Whether a request is worth sending on it.
@@ -203,7 +220,10 @@ async fn run(conn: &mut MySqlConnection, sql: String) -> Result<Answer, sqlx::Er
     while let Some(item) = stream.try_next().await? {
         match item {
             Either::Right(row) => rows.push(Fields::read(&row)?),
-            Either::Left(_) => answer.sets.push(std::mem::take(&mut rows)),
+            Either::Left(done) => {
+                answer.sets.push(std::mem::take(&mut rows));
+                answer.done.push((done.rows_affected(), done.last_insert_id()));
+            }
         }
     }
     Ok(answer)

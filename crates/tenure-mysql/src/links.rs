@@ -11,7 +11,10 @@ use futures_util::{
 };
 use tenure_core::Result;
 
-use crate::{link::Link, url::MysqlOptions};
+use crate::{
+    link::{Link, Purpose},
+    url::MysqlOptions,
+};
 
 /// How many connections carry everything but renewals. Verbs of one key always share one, so that a release follows
 /// the attempt it belongs to.
@@ -64,7 +67,7 @@ impl Links {
                 return Ok(link);
             }
             let options = self.options.clone();
-            let start = || async move { Link::open(&options).await }.boxed().shared();
+            let start = || async move { Link::open(&options, Purpose::Verbs).await }.boxed().shared();
             connecting.get_or_insert_with(start).clone()
         };
         let outcome = connecting.clone().await;

@@ -16,7 +16,11 @@ pub(crate) enum Value<'a> {
 /// Statements of one table set.
 #[derive(Debug)]
 pub(crate) struct Scripts {
+    pub(crate) alone: Script,
+    pub(crate) again: Script,
+    pub(crate) leave: Script,
     pub(crate) create: Script,
+    pub(crate) spill: Script,
     pub(crate) find: Script,
     pub(crate) purge: Script,
     pub(crate) attempt: Script,
@@ -29,6 +33,12 @@ pub(crate) struct Scripts {
     pub(crate) raise: Script,
     pub(crate) show: Script,
     pub(crate) lapsed: Script,
+    pub(crate) idle: Script,
+    pub(crate) sweep: Script,
+    pub(crate) ring: Script,
+    pub(crate) listen: Script,
+    pub(crate) look: Script,
+    pub(crate) pause: Script,
     pub(crate) there: Script,
     pub(crate) identity: Script,
     pub(crate) identify: Script,
@@ -40,6 +50,12 @@ pub(crate) const COMMIT: &str = "COMMIT";
 /// Integer microseconds since 1970. Sessions are in UTC, and `SYSDATE`, unlike `NOW`, is the time when it is asked.
 const CLOCK: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', SYSDATE(6))";
 
+/// The claim of a row in which nobody stands.
+const NONE: &str = "X'00000000000000000000000000000000'";
+
+/// Whether a key's row says that nobody wants it, by a clock that is known.
+const FREE: &str = "id = {none} AND many = 0 AND life = :life";
+
 /// Whether the last of some places that start a line holds: the rule of `tenure_core::line`, on aggregates. All of
 /// them hold beside each other exactly if the last one holds.
 const HOLDS: &str = "COUNT(*) = 1 OR COALESCE(MIN(mode) = MAX(mode) AND (MAX(mode) = 1 OR (MAX(mode) = 2 \
@@ -49,6 +65,10 @@ impl Scripts {
     pub(crate) fn new(table: &str) -> Self {
         let read = |text| Script::parse(&named(table, text));
         Self {
+            alone: read(include_str!("sql/alone.sql")),
+            again: read(include_str!("sql/again.sql")),
+            leave: read(include_str!("sql/leave.sql")),
+            spill: read(include_str!("sql/spill.sql")),
             create: read(include_str!("sql/create.sql")),
             find: read(include_str!("sql/find.sql")),
             purge: read(include_str!("sql/purge.sql")),
@@ -62,6 +82,12 @@ impl Scripts {
             raise: read(include_str!("sql/raise.sql")),
             show: read(include_str!("sql/show.sql")),
             lapsed: read(include_str!("sql/lapsed.sql")),
+            idle: read(include_str!("sql/idle.sql")),
+            sweep: read(include_str!("sql/sweep.sql")),
+            ring: read(include_str!("sql/ring.sql")),
+            listen: read(include_str!("sql/listen.sql")),
+            look: read(include_str!("sql/look.sql")),
+            pause: read(include_str!("sql/pause.sql")),
             there: read(
                 "SELECT 1 FROM {lines} LIMIT 0; SELECT 1 FROM {places} LIMIT 0; SELECT 1 FROM {marks} LIMIT 0;
                  SELECT 1 FROM {engine} LIMIT 0;",
@@ -106,7 +132,7 @@ pub(crate) fn named_in(database: Option<&str>, table: &str, text: &str) -> Strin
     for kind in ["lines", "places", "marks", "engine"] {
         text = text.replace(&format!("{{{kind}}}"), &format!("{database}`{table}_{kind}`"));
     }
-    text.replace("{clock}", CLOCK).replace("{holds}", HOLDS)
+    text.replace("{free}", FREE).replace("{none}", NONE).replace("{clock}", CLOCK).replace("{holds}", HOLDS)
 }
 
 /// The statements of a text without its comments, on one line.

@@ -5,7 +5,7 @@ use tenure_core::{Address, EngineUrl, Error, Result};
 use crate::script::is_table;
 
 /// The options of the URL.
-pub const OPTIONS: &[&str] = &["table", "tls", "ca"];
+pub const OPTIONS: &[&str] = &["table", "tls", "ca", "wake"];
 
 const PORT: u16 = 3306;
 /// The longest name of a database.
@@ -21,6 +21,8 @@ pub struct MysqlOptions {
     /// What the names of the tables start with.
     pub(crate) table: String,
     pub(crate) tls: Option<Tls>,
+    /// Whether waiters ask again even where they could be told.
+    pub(crate) poll: bool,
 }
 
 /// The server must prove who it is.
@@ -63,7 +65,12 @@ impl MysqlOptions {
             ));
         }
         let password = url.password().map(str::to_owned);
-        Ok(Self { address, user, password, database, table, tls: tls(url)? })
+        let poll = match url.option("wake").as_deref() {
+            None | Some("auto") => false,
+            Some("poll") => true,
+            Some(_) => return Err(Error::invalid("wake= is auto or poll")),
+        };
+        Ok(Self { address, user, password, database, table, tls: tls(url)?, poll })
     }
 
     /// What creates the tables, for those who may: see [`schema`](crate::schema).
@@ -118,7 +125,10 @@ mod tests {
         assert!(!format!("{one:?}").contains("hunter2"));
         let plain = read("mariadb://root@h/d").unwrap();
         assert_eq!((plain.address.port, plain.table.as_str()), (3306, "tenure"));
-        assert!(plain.tls.is_none() && plain.password.is_none());
+        assert!(plain.tls.is_none() && plain.password.is_none() && !plain.poll);
+        assert!(
+            read("mysql://u@h/d?wake=poll").unwrap().poll && !read("mysql://u@h/d?wake=auto").unwrap().poll
+        );
     }
 
     #[test]
@@ -134,6 +144,7 @@ mod tests {
             ("mysql://u@h/d?table=1a", "table= is"),
             ("mysql://u@h/d?tls=maybe", "verify or off"),
             ("mysql://u@h/d?ca=/x", "tls=verify"),
+            ("mysql://u@h/d?wake=push", "auto or poll"),
             ("mysql://u@h/d?tabel=x", "did you mean `table`?"),
             ("postgres://u@h/d", "mysql: or mariadb:"),
         ] {

@@ -1,7 +1,7 @@
--- Tries once: takes a place or keeps the one it has, refreshes its lease, and says whether it holds. Follows create.sql
--- and purge.sql.
+-- Tries once: takes a place or keeps the one it has, refreshes its lease, and says whether it holds. Follows create.sql,
+-- spill.sql and purge.sql.
 --
--- :h :shard  the key and its mark     :id  claim     :mode :take :total  how it wishes to hold     :ttl
+-- :h  the key     :id  claim     :mode :take :total  how it wishes to hold     :ttl
 -- :queue  1 to wait, 0 not to         :floor  the least number               :who :label  note
 --
 -- One row: 1 if the floor is absurd, what its row's state was (NULL if it had none), 1 if it takes a place now,
@@ -16,9 +16,8 @@ SET @absurd = :floor > @now + 86400000000,
     @fits = @places = 0 OR (@mode = @mode_too AND @mode = :mode AND (:mode = 1 OR (:mode = 2
       AND @total = @total_too AND @total = :total AND @taken + :take <= :total)));
 SET @new = @state IS NULL AND NOT @absurd AND @places < 10000 AND (:queue OR @fits);
-INSERT INTO {marks} (shard, n) SELECT :shard, GREATEST(@now, :floor) FROM DUAL WHERE @new
-  ON DUPLICATE KEY UPDATE n = GREATEST(n + 1, @now, :floor);
-SET @seq = IF(@new, (SELECT n FROM {marks} WHERE shard = :shard), @seq);
+UPDATE {lines} SET last = GREATEST(last + 1, @now, :floor) WHERE h = :h AND @new;
+SET @seq = IF(@new, (SELECT last FROM {lines} WHERE h = :h), @seq);
 INSERT INTO {places} (h, id, seq, mode, take, total, ttl, deadline, taken, state, who, label)
   SELECT :h, :id, @seq, :mode, :take, :total, :ttl, @now + :ttl, @now, 0, :who, :label FROM DUAL
     WHERE @new OR @state = 0

@@ -1,5 +1,4 @@
--- Lifts a mark to a floor. Follows renew.sql.
+-- Lifts a key's last number to a floor. Follows renew.sql.
 --
--- :shard  the mark     :floor
-INSERT INTO {marks} (shard, n) SELECT :shard, :floor FROM DUAL WHERE NOT @absurd
-  ON DUPLICATE KEY UPDATE n = GREATEST(n, :floor);
+-- :h  the key     :floor
+UPDATE {lines} SET last = GREATEST(last, :floor) WHERE h = :h AND NOT @absurd;

@@ -1,14 +1,29 @@
--- One row for each key that somebody holds or waits for. Every verb locks it first, and counts up, so that servers
--- that copy changes from each other (Galera) see that two verbs touched the same line.
+-- One row for each key that somebody holds or waits for, or did a moment ago. Every verb locks it first, and counts up,
+-- so that servers that copy changes from each other (Galera) see that two verbs touched the same line.
+--
+-- Who is alone on a key stands in this row itself, from `id` to `label`: to take and to give back such a lock is one
+-- statement that changes one row. As soon as anybody else comes, the place moves to the other table.
 CREATE TABLE IF NOT EXISTS {lines} (
   h BINARY(32) NOT NULL COMMENT 'SHA-256 of the key',
   name VARBINARY(1024) NOT NULL COMMENT 'the key',
   life BINARY(8) NOT NULL COMMENT 'which life of the server wrote the deadlines',
   turns BIGINT NOT NULL,
+  last BIGINT NOT NULL COMMENT 'the largest number so far',
+  many TINYINT NOT NULL COMMENT '1 if the key may have rows in the other table',
+  id BINARY(16) NOT NULL COMMENT 'claim that is alone, or zeros',
+  seq BIGINT NOT NULL,
+  mode TINYINT NOT NULL,
+  take BIGINT NOT NULL,
+  total BIGINT NOT NULL,
+  ttl BIGINT NOT NULL,
+  deadline BIGINT NOT NULL,
+  taken BIGINT NOT NULL,
+  who VARBINARY(128) NOT NULL,
+  label VARBINARY(256) NOT NULL,
   PRIMARY KEY (h)
 ) ENGINE=InnoDB COMMENT='tenure: one row per key in use';
 
--- One row for each place in a line. Times are microseconds since 1970 by the server's clock.
+-- One row for each place in a line of several. Times are microseconds since 1970 by the server's clock.
 CREATE TABLE IF NOT EXISTS {places} (
   h BINARY(32) NOT NULL,
   id BINARY(16) NOT NULL COMMENT 'claim',
@@ -25,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {places} (
   PRIMARY KEY (h, id)
 ) ENGINE=InnoDB COMMENT='tenure: holders and waiters';
 
--- The largest number drawn so far, for all keys whose hash starts with the same byte: it outlives their rows.
+-- The largest number of the keys whose rows were removed, for all whose hash starts with the same byte.
 CREATE TABLE IF NOT EXISTS {marks} (
   shard SMALLINT NOT NULL,
   n BIGINT NOT NULL,

@@ -1,4 +1,4 @@
--- Forgets a key that nobody holds or waits for any more.
+-- Notes that nobody holds or waits for a key any more.
 --
 -- :h  the key
-DELETE FROM {lines} WHERE h = :h AND NOT EXISTS (SELECT 1 FROM {places} WHERE {places}.h = :h);
+UPDATE {lines} SET many = 0 WHERE h = :h AND NOT EXISTS (SELECT 1 FROM {places} WHERE {places}.h = :h);

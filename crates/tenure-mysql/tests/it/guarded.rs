@@ -13,7 +13,7 @@ use tenure_testkit::{
     sql::Session,
 };
 
-use crate::support::{claim, exclusive, hash, hold, let_go, open, until_waiting, within};
+use crate::support::{claim, deadlines, exclusive, hash, hold, let_go, open, until_waiting, wait, within};
 
 const LEVELS: [&str; 4] = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
@@ -69,7 +69,7 @@ async fn nobody_comes_between_the_answer_and_the_commit() -> Result {
         let seq = hold(&engine, &first).await?.seat.seq;
         let mut session = begin(server, level, &table)?;
         ensure_eq!(answer(&mut session, &check(&first, seq)?)?, "1", "while it holds, at {level}");
-        let lapsed = format!("SELECT deadline <= {NOW} FROM tenure_places WHERE h = {}", hash(&key)?);
+        let lapsed = format!("SELECT deadline <= {NOW} FROM tenure_lines WHERE h = {}", hash(&key)?);
         let mut look = server.admin()?;
         let lapse = async {
             while look.sql(&lapsed)? != [["1"]] {
@@ -126,7 +126,7 @@ async fn what_does_not_hold_is_refused() -> Result {
     ensure_eq!(asked(&first, other)?, "0", "the holder by another number");
     let elsewhere = Claim { key: exclusive("guarded/elsewhere")?.key, ..first.clone() };
     ensure_eq!(asked(&elsewhere, seq)?, "0", "another key");
-    server.sql(&format!("UPDATE tenure_places SET deadline = {NOW} WHERE seq = {seq}"))?;
+    deadlines(server, "guarded/refused", NOW)?;
     ensure_eq!(asked(&first, seq)?, "0", "after the lease ended");
     let second = exclusive("guarded/refused")?;
     let seq = hold(&engine, &second).await?.seat.seq;
@@ -145,10 +145,14 @@ async fn what_does_not_hold_is_refused() -> Result {
 async fn the_answer_is_as_of_the_end_of_the_wait() -> Result {
     let server = MariaDb::shared()?;
     let engine = open(&server.url()).await?;
-    for (number, change) in [
-        format!("UPDATE tenure_places SET deadline = {NOW}"),
-        "UPDATE tenure_places SET state = 3".to_owned(),
-        "DELETE FROM tenure_places".to_owned(),
+    // Who is alone stands in another table than who is not.
+    for (number, (alone, change)) in [
+        (true, format!("UPDATE tenure_lines SET deadline = {NOW}")),
+        (true, "UPDATE tenure_lines SET id = REPEAT(CHAR(0), 16)".to_owned()),
+        (true, "DELETE FROM tenure_lines".to_owned()),
+        (false, format!("UPDATE tenure_places SET deadline = {NOW}")),
+        (false, "UPDATE tenure_places SET state = 3".to_owned()),
+        (false, "DELETE FROM tenure_places".to_owned()),
     ]
     .iter()
     .enumerate()
@@ -156,6 +160,9 @@ async fn the_answer_is_as_of_the_end_of_the_wait() -> Result {
         for level in LEVELS {
             let first = exclusive(&format!("guarded/wait/{number}/{level}"))?;
             let seq = hold(&engine, &first).await?.seat.seq;
+            if !alone {
+                wait(&engine, &exclusive(first.key.as_str())?).await?;
+            }
             let h = hash(first.key.as_str())?;
             let mut session = begin(server, level, "guarded_waited")?;
             session.sql("SET timestamp = 1")?;

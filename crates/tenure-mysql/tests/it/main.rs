@@ -6,6 +6,7 @@ mod differential;
 mod guarded;
 mod life;
 mod links;
+mod push;
 mod rights;
 mod rows;
 mod sessions;

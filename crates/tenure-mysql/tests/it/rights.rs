@@ -42,10 +42,10 @@ async fn a_limited_user_uses_what_is_there() -> Result {
     hold(&engine, &claim).await?;
     let_go(&engine, &claim).await?;
     ensure_eq!(rows(&server)?.1, "0", "places");
-    server.sql("CREATE TABLE grants_end (x INT); REVOKE DELETE ON tenure.* FROM app")?;
+    server.sql("CREATE TABLE grants_end (x INT); REVOKE UPDATE ON tenure.* FROM app")?;
     let engine = open(&url).await?;
     let err = engine.attempt(&exclusive("rights")?).await.err();
-    says(err.as_ref().ok_or_else(|| Failure::new("it was granted"))?, ErrorKind::Denied, "DELETE")?;
+    says(err.as_ref().ok_or_else(|| Failure::new("it was granted"))?, ErrorKind::Denied, "UPDATE")?;
     ensure_eq!(rows(&server)?, ("0".to_owned(), "0".to_owned()), "lines and places");
     Ok(())
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use tenure_core::{Answered, Attempt, Claim, Engine, ErrorKind, Mode, Patience, Renewal, Seq, Ttl};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq, mariadb::MariaDb};
 
-use crate::support::{exclusive, hash, hold, let_go, open, renew, rows, says, server, wait};
+use crate::support::{
+    again, claim, deadlines, exclusive, hash, hold, let_go, line, open, renew, rows, says, server, wait,
+};
 
 /// Nothing stays of a key that nobody wants any more, whichever verb was its last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,6 +30,22 @@ async fn the_rows_of_idle_keys_are_removed() -> Result {
     let err = engine.attempt(&absurd).await.err();
     says(err.as_ref().ok_or_else(|| Failure::new("it was granted"))?, ErrorKind::Invalid, "a day ahead")?;
     ensure_eq!(rows(&server)?, ("0".to_owned(), "0".to_owned()), "lines and places");
+    // The rows themselves stay for a while, and those of keys in use for as long as that lasts.
+    let held = exclusive("held")?;
+    hold(&engine, &held).await?;
+    let shared = claim("shared", Mode::Shared)?;
+    hold(&engine, &shared).await?;
+    hold(&engine, &claim("shared", Mode::Shared)?).await?;
+    let count = || -> Result<String> { Ok(server.sql("SELECT COUNT(*) FROM tenure_lines")?[0][0].clone()) };
+    open(&server.url()).await?;
+    ensure_eq!(count()?, "23", "rows of keys that had a number within a minute");
+    server.sql("UPDATE tenure_lines SET last = last - 3600000000")?;
+    let last =
+        server.sql("SELECT MAX(last) FROM tenure_lines WHERE many = 0 AND id = REPEAT(CHAR(0), 16)")?;
+    open(&server.url()).await?;
+    ensure_eq!(count()?, "2", "rows of keys in use");
+    ensure_eq!(server.sql("SELECT MAX(n) FROM tenure_marks")?, last, "the largest number that was removed");
+    ensure_eq!(line(&engine, "held").await?.len() + line(&engine, "shared").await?.len(), 3, "places");
     Ok(())
 }
 
@@ -40,10 +58,18 @@ async fn the_keys_of_the_dead_are_swept() -> Result {
         hold(&engine, &exclusive(&format!("dead/{number}"))?).await?;
     }
     hold(&engine, &exclusive("alive")?).await?;
+    // Some died alone, some in company.
+    for number in 3..5 {
+        wait(&engine, &exclusive(&format!("dead/{number}"))?).await?;
+    }
     let alive = hash("alive")?;
-    server.sql(&format!("UPDATE tenure_places SET deadline = 1 WHERE h <> {alive}"))?;
+    server.sql(&format!(
+        "UPDATE tenure_places SET deadline = 1 WHERE h <> {alive};
+         UPDATE tenure_lines SET deadline = 1, last = 1 WHERE h <> {alive}"
+    ))?;
     open(&server.url()).await?;
     ensure_eq!(rows(&server)?, ("1".to_owned(), "1".to_owned()), "lines and places");
+    ensure_eq!(server.sql("SELECT COUNT(*) FROM tenure_lines")?[0][0], "1", "rows of lines");
     Ok(())
 }
 
@@ -53,7 +79,7 @@ async fn numbers_never_lead_back() -> Result {
     let server = server(&[])?;
     let engine = open(&server.url()).await?;
     let mut last = Seq::ZERO;
-    for round in 0..4 {
+    for round in 0..5 {
         for _ in 0..10 {
             let claim = exclusive("numbers")?;
             let seq = hold(&engine, &claim).await?.seat.seq;
@@ -65,18 +91,23 @@ async fn numbers_never_lead_back() -> Result {
         match round {
             // As if the clock had been an hour ahead so far.
             0 => {
-                server.sql("UPDATE tenure_marks SET n = n + 3600000000")?;
+                server.sql("UPDATE tenure_lines SET last = last + 3600000000")?;
                 last = Seq::new(last.get() + 3_600_000_000).ok_or_else(|| Failure::new("no number"))?;
+            }
+            // And the row was removed meanwhile, by a clock that was ahead.
+            1 => {
+                server.sql("UPDATE tenure_lines SET last = last - 7200000000")?;
+                open(&server.url()).await?;
+                ensure_eq!(server.sql("SELECT COUNT(*) FROM tenure_lines")?[0][0], "0", "rows");
+                server.sql("UPDATE tenure_marks SET n = n + 7200000000")?;
             }
             _ => {
                 server.kill()?;
                 server.restart()?;
-                crate::support::again("the server answers", async || engine.ping().await).await?;
+                again("the server answers", async || engine.ping().await).await?;
                 // Every connection must have noticed.
                 let probe = exclusive("numbers")?;
-                let _ =
-                    crate::support::again("an attempt is answered", async || engine.attempt(&probe).await)
-                        .await?;
+                let _ = again("an attempt is answered", async || engine.attempt(&probe).await).await?;
                 let_go(&engine, &probe).await?;
             }
         }
@@ -124,15 +155,12 @@ async fn a_line_of_another_life_gets_a_whole_lease() -> Result {
         let h = hash(&key)?;
         if verb == "clock" {
             // As if the clock had been set back by a day.
-            server
-                .sql(&format!("UPDATE tenure_places SET deadline = deadline + 86400000000 WHERE h = {h}"))?;
+            deadlines(server, &key, "deadline + 86400000000")?;
         } else {
-            server.sql(&format!(
-                "UPDATE tenure_lines SET life = X'0000000000000000' WHERE h = {h};
-                 UPDATE tenure_places SET deadline = 1 WHERE h = {h}"
-            ))?;
+            server.sql(&format!("UPDATE tenure_lines SET life = X'0000000000000000' WHERE h = {h}"))?;
+            deadlines(server, &key, "1")?;
         }
-        ensure_eq!(crate::support::line(&engine, &key).await?.len(), 1, "places shown");
+        ensure_eq!(line(&engine, &key).await?.len(), 1, "places shown");
         if verb == "renew" {
             ensure_eq!(
                 renew(&engine, &holder, seq).await?,
@@ -197,7 +225,7 @@ async fn keys_are_compared_byte_by_byte() -> Result {
     for key in keys {
         let claim = exclusive(key)?;
         ensure!(matches!(engine.attempt(&claim).await?, Attempt::Granted(_)), "{key:?} is taken");
-        let line = crate::support::line(&engine, key).await?;
+        let line = line(&engine, key).await?;
         ensure_eq!(line.iter().map(|place| place.key.as_str()).collect::<Vec<_>>(), [key], "the line");
         ensure_eq!(line[0].mode, Mode::Exclusive, "its mode");
     }

@@ -116,19 +116,26 @@ async fn what_fails_halfway_is_undone_at_once() -> Result {
     let engine = open(&server.url()).await?;
     let claim = exclusive("halfway")?;
     hold(&engine, &claim).await?;
-    let_go(&engine, &claim).await?;
     let mut other = server.admin()?;
-    // The number is drawn after the key's row was made.
-    other.sql("BEGIN; SELECT * FROM tenure_marks FOR UPDATE")?;
+    // The place of the first is moved after the key's row was locked.
+    other.sql(&in_the_way(&claim)?)?;
     let err = within("the attempt fails", engine.attempt(&exclusive("halfway")?)).await?.err();
     says(
         err.as_ref().ok_or_else(|| Failure::new("it was answered"))?,
         ErrorKind::Unavailable,
         "stayed locked",
     )?;
-    let rows = other.sql("SET innodb_lock_wait_timeout = 1; SELECT COUNT(*) FROM tenure_lines FOR UPDATE")?;
-    ensure_eq!(rows[0][0], "0", "lines");
-    Ok(())
+    let rows = other.sql(
+        "SET innodb_lock_wait_timeout = 1; SELECT SUM(turns), SUM(many) FROM tenure_lines FOR UPDATE; ROLLBACK",
+    )?;
+    ensure_eq!(rows, [["1", "0"]], "turns and moves");
+    let_go(&engine, &claim).await
+}
+
+/// What keeps anybody from moving the place of a claim, in a transaction.
+fn in_the_way(claim: &tenure_core::Claim) -> Result<String> {
+    let h = hash(claim.key.as_str())?;
+    Ok(format!("BEGIN; INSERT INTO tenure_places VALUES ({h}, X'{}', 0,0,0,0,0,0,0,0,'','')", claim.id))
 }
 
 /// The victim of a deadlock is told so, has done nothing, and can try again.
@@ -141,10 +148,10 @@ async fn the_victim_of_a_deadlock_has_done_nothing() -> Result {
     let h = hash("deadlock")?;
     let mut other = server.admin()?;
     // The server undoes whoever has changed fewer rows.
-    other.sql(
-        "CREATE TABLE weight (x INT) ENGINE=InnoDB; BEGIN; INSERT INTO weight SELECT seq FROM seq_1_to_1000;
-         UPDATE tenure_marks SET n = n + 1",
-    )?;
+    other.sql(&format!(
+        "CREATE TABLE weight (x INT) ENGINE=InnoDB; {}; INSERT INTO weight SELECT seq FROM seq_1_to_1000",
+        in_the_way(&first)?
+    ))?;
     let attempt = {
         let (engine, second) = (engine.clone(), second.clone());
         tokio::spawn(async move { engine.attempt(&second).await })
@@ -157,7 +164,7 @@ async fn the_victim_of_a_deadlock_has_done_nothing() -> Result {
         ErrorKind::Unavailable,
         "another transaction",
     )?;
-    other.sql("COMMIT")?;
+    other.sql("ROLLBACK")?;
     ensure_eq!(line(&engine, "deadlock").await?.len(), 1, "places");
     wait(&engine, &second).await?;
     Ok(())

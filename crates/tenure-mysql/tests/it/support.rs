@@ -106,9 +106,12 @@ pub(crate) async fn line(engine: &MysqlEngine, key: &str) -> Result<Vec<Place>> 
     Ok(engine.line(&Filter::Key(Key::new(key)?)).await?)
 }
 
-/// How many rows there are of lines and of places.
+/// How many keys there are that somebody wants, and how many places.
 pub(crate) fn rows(server: &MariaDb) -> Result<(String, String)> {
-    let mut rows = server.sql("SELECT COUNT(*) FROM tenure_lines; SELECT COUNT(*) FROM tenure_places")?;
+    let mut rows = server.sql(
+        "SET @none = REPEAT(CHAR(0), 16); SELECT COUNT(*) FROM tenure_lines WHERE many > 0 OR id <> @none;
+         SELECT (SELECT COUNT(*) FROM tenure_places) + COUNT(*) FROM tenure_lines WHERE id <> @none",
+    )?;
     let mut next = || rows.pop().and_then(|mut row| row.pop()).unwrap_or_default();
     let places = next();
     Ok((next(), places))
@@ -118,6 +121,15 @@ pub(crate) fn rows(server: &MariaDb) -> Result<(String, String)> {
 pub(crate) fn hash(key: &str) -> Result<String> {
     let digest = Key::new(key)?.digest();
     Ok(format!("X'{}'", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+}
+
+/// Sets the deadlines of all places of a key, wherever they stand.
+pub(crate) fn deadlines(server: &MariaDb, key: &str, to: &str) -> Result {
+    let h = hash(key)?;
+    server.sql(&format!(
+        "UPDATE tenure_lines SET deadline = {to} WHERE h = {h}; UPDATE tenure_places SET deadline = {to} WHERE h = {h}"
+    ))?;
+    Ok(())
 }
 
 /// Requires that an error is of this kind, says this, and had no effect.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use tenure_core::{BootClock, Clock, Engine, EngineUrl, Error, Op, Result};
+use tenure_core::{BootClock, Clock, Engine, EngineUrl, Error, Op, Result, Wake};
 use tenure_mysql::{Kind, MysqlEngine, MysqlOptions, guarantees_of};
 
 use super::Found;
@@ -21,7 +21,7 @@ pub(super) fn site() -> Found {
     }
     Found::Ready(Site {
         name: "mysql",
-        guarantees: guarantees_of(Kind::Durable),
+        guarantees: guarantees_of(Kind::Durable, Wake::Push),
         abilities: Abilities { helper: true, ..Abilities::default() },
         grace: GRACE,
         build: Box::new(|_| {

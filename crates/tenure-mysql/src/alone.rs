@@ -1,0 +1,124 @@
+//! The short way: a claim that is alone on its key is one statement that changes one row, and so is its release.
+//!
+//! Whenever it is not so simple the statement changes nothing, and the verb goes the long way, on a second trip.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tenure_core::{Attempt, Claim, ClaimId, Grant, Incarnation, Op, Result, Seat, Seq};
+
+use crate::{
+    MysqlEngine, bell,
+    facts::Kind,
+    link::Link,
+    script::Value,
+    words::{Hash, micros, mode_numbers, number},
+};
+
+/// The most keys that are remembered to have a row.
+const MOST_KEYS: usize = 4096;
+
+/// What this client knows of the short way. Wrong guesses cost a trip.
+#[derive(Debug, Default)]
+pub(crate) struct Alone(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Claims that went it, and hold.
+    claims: HashSet<ClaimId>,
+    /// Keys that were given back on it, and so have a row.
+    keys: BTreeSet<Hash>,
+}
+
+impl Alone {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MysqlEngine {
+    /// Takes a key that nobody else wants. `None` if it is not so.
+    pub(crate) async fn take_alone(
+        &self,
+        claim: &Claim,
+        hash: &Hash,
+        link: &Link,
+    ) -> Result<Option<Attempt>> {
+        // A server that forgets must say since when it remembers, a floor must be looked at, and whoever waits is not
+        // alone.
+        if self.kind == Kind::Forgetful || claim.floor > Seq::ZERO || self.waits.knows(claim.id) {
+            return Ok(None);
+        }
+        let (mode, take, total) = mode_numbers(claim.mode);
+        let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
+        let (ring, after) = if self.rings(link) {
+            let after = link.bells.add(claim.id).map(bell::let_go).unwrap_or_default();
+            (bell::take(claim.id), after)
+        } else {
+            ("0".to_owned(), String::new())
+        };
+        let values = [
+            ("h", Value::Bytes(&hash.0)),
+            ("name", Value::Bytes(claim.key.as_str().as_bytes())),
+            ("life", Value::Bytes(&life)),
+            ("shard", Value::Number(hash.shard())),
+            ("id", Value::Bytes(&id)),
+            ("mode", Value::Number(mode)),
+            ("take", Value::Number(take.into())),
+            ("total", Value::Number(total.into())),
+            ("ttl", Value::Number(micros(claim.ttl.get()))),
+            ("who", Value::Bytes(claim.note.who().as_bytes())),
+            ("label", Value::Bytes(claim.note.label().as_bytes())),
+            ("ring", Value::Sql(&ring)),
+        ];
+        let has_row = self.alone.known().keys.contains(hash);
+        let script = if has_row { &self.scripts.again } else { &self.scripts.alone };
+        let mut sql = String::with_capacity(2048);
+        script.write(&mut sql, &values);
+        sql.push_str(after.trim_start_matches(';'));
+        let answer = link.send(Op::Attempt, sql).await?;
+        let (changed, drawn) = answer.done(usize::from(!has_row));
+        if drawn == 0 || (has_row && changed == 0) {
+            self.alone.known().keys.remove(hash);
+            return Ok(None);
+        }
+        let drawn = i64::try_from(drawn).unwrap_or(i64::MAX);
+        let seat =
+            Seat { seq: number(Op::Attempt, drawn)?, incarnation: Incarnation(link.found.incarnation()) };
+        self.alone.known().claims.insert(claim.id);
+        Ok(Some(Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: None })))
+    }
+
+    /// Gives back a key that this claim has alone. `false` if it is not so.
+    pub(crate) async fn leave_alone(&self, claim: &Claim, hash: &Hash, link: &Link) -> Result<bool> {
+        if !self.alone.known().claims.remove(&claim.id) {
+            return Ok(false);
+        }
+        let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
+        let ring = if self.rings(link) { bell::free(claim.id) } else { "0".to_owned() };
+        let values = [
+            ("h", Value::Bytes(&hash.0)),
+            ("life", Value::Bytes(&life)),
+            ("id", Value::Bytes(&id)),
+            ("ring", Value::Sql(&ring)),
+        ];
+        let answer = link.send(Op::Release, self.scripts.leave.text(&values)).await?;
+        if answer.done(0).0 == 0 {
+            return Ok(false);
+        }
+        link.bells.remove(claim.id);
+        let mut known = self.alone.known();
+        if known.keys.len() >= MOST_KEYS {
+            known.keys.clear();
+        }
+        known.keys.insert(*hash);
+        Ok(true)
+    }
+
+    /// Forgets that a claim went the short way.
+    pub(crate) fn not_alone(&self, id: ClaimId) {
+        self.alone.known().claims.remove(&id);
+    }
+}
