@@ -61,7 +61,7 @@ impl MysqlEngine {
         let rings =
             link.found.may_ring() && !links.options.poll && bell::work(&link, &other).await.unwrap_or(false);
         let guarantees = guarantees_of(kind, if rings { Wake::Push } else { Wake::Poll });
-        let waits = Waits::new(links.options.clone(), scripts.clone());
+        let waits = Waits::new(links.options.clone(), links.way.clone(), scripts.clone());
         let releases = AtomicU32::new(0);
         let alone = Alone::default();
         let engine = Self { links, scripts, waits, alone, identity, guarantees, kind, releases };

@@ -72,11 +72,22 @@ pub(crate) struct Link {
     task: AbortHandle,
 }
 
-struct State {
-    ended: AtomicBool,
+/// What the connections of a client know together of the way to the server.
+#[derive(Debug)]
+pub(crate) struct Way {
     born: Instant,
-    /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
-    /// zero if something was answered since.
+    /// When the request was sent whose silence was the last to end a connection. Another one that nothing was heard on
+    /// since then is as dead, or may be: it is not worth waiting to find out.
+    silent: AtomicU64,
+}
+
+struct State {
+    way: Arc<Way>,
+    ended: AtomicBool,
+    /// When the last answer came.
+    heard: AtomicU64,
+    /// When the oldest request was sent that was given up unanswered, in microseconds by `Way::age`; zero if something
+    /// was answered since.
     silent_since: AtomicU64,
 }
 
@@ -87,7 +98,7 @@ struct Request {
 
 impl Link {
     /// Connects, finds out who is there, and refuses a server on which nothing can be granted.
-    pub(crate) async fn open(options: &MysqlOptions, purpose: Purpose) -> Result<Arc<Self>> {
+    pub(crate) async fn open(options: &MysqlOptions, way: Arc<Way>, purpose: Purpose) -> Result<Arc<Self>> {
         let address = &options.address;
         let failed = |err| no_connection(options, err);
         let connecting = async {
@@ -108,8 +119,9 @@ impl Link {
         found.check(options)?;
         let state = Arc::new(State {
             ended: AtomicBool::new(false),
-            born: Instant::now(),
+            heard: AtomicU64::new(way.age()),
             silent_since: AtomicU64::new(0),
+            way,
         });
         let (requests, inbox) = mpsc::channel(MOST_REQUESTS);
         let task = tokio::spawn(serve(conn, inbox, state.clone())).abort_handle();
@@ -122,8 +134,10 @@ impl Link {
         if self.state.ended.load(Ordering::Acquire) {
             return false;
         }
-        let since = self.state.silent_since.load(Ordering::Acquire);
-        if since > 0 && self.state.age().saturating_sub(since) > SILENCE.as_micros() as u64 {
+        let State { way, heard, silent_since, .. } = &*self.state;
+        let since = silent_since.load(Ordering::Acquire);
+        let silent = since > 0 && way.age().saturating_sub(since) > SILENCE.as_micros() as u64;
+        if silent || heard.load(Ordering::Acquire) < way.silent.load(Ordering::Acquire) {
             self.end();
             return false;
         }
@@ -132,13 +146,15 @@ impl Link {
 
     /// Gives the connection up: the server undoes what was not finished on it.
     pub(crate) fn end(&self) {
+        let since = self.state.silent_since.load(Ordering::Acquire);
+        self.state.way.silent.fetch_max(since, Ordering::AcqRel);
         self.state.ended.store(true, Ordering::Release);
         self.task.abort();
     }
 
     /// Sends statements and waits for their answers.
     pub(crate) async fn send(&self, op: Op, sql: String) -> Result<Answer> {
-        let mut waiting = Waiting { state: &self.state, sent: self.state.age(), answered: false };
+        let mut waiting = Waiting { state: &self.state, sent: self.state.way.age(), answered: false };
         let (reply, answer) = oneshot::channel();
         let outcome = match self.requests.send(Request { sql, reply }).await {
             Ok(()) => answer.await.map_err(|_| true),
@@ -168,7 +184,12 @@ impl Link {
     }
 }
 
-impl State {
+impl Way {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { born: Instant::now(), silent: AtomicU64::new(0) })
+    }
+
+    /// The time, in microseconds above zero.
     fn age(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
     }
@@ -197,6 +218,7 @@ async fn serve(mut conn: MySqlConnection, mut inbox: mpsc::Receiver<Request>, st
         if let Err(err) = &answer {
             whole &= !crate::trouble::ends_link(err);
         }
+        state.heard.store(state.way.age(), Ordering::Release);
         state.silent_since.store(0, Ordering::Release);
         if !whole {
             state.ended.store(true, Ordering::Release);

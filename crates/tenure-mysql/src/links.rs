@@ -12,7 +12,7 @@ use futures_util::{
 use tenure_core::Result;
 
 use crate::{
-    link::{Link, Purpose},
+    link::{Link, Purpose, Way},
     url::MysqlOptions,
 };
 
@@ -23,6 +23,7 @@ const WORKERS: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Links {
     pub(crate) options: Arc<MysqlOptions>,
+    pub(crate) way: Arc<Way>,
     workers: [Port; WORKERS],
     renewals: Port,
 }
@@ -49,7 +50,8 @@ type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
 
 impl Links {
     pub(crate) fn new(options: MysqlOptions) -> Self {
-        Self { options: Arc::new(options), workers: Default::default(), renewals: Port::default() }
+        let (workers, renewals) = Default::default();
+        Self { options: Arc::new(options), way: Way::new(), workers, renewals }
     }
 
     /// The connection for this use, made if there is none.
@@ -66,8 +68,8 @@ impl Links {
             if let Some(link) = port.working() {
                 return Ok(link);
             }
-            let options = self.options.clone();
-            let start = || async move { Link::open(&options, Purpose::Verbs).await }.boxed().shared();
+            let (options, way) = (self.options.clone(), self.way.clone());
+            let start = || async move { Link::open(&options, way, Purpose::Verbs).await }.boxed().shared();
             connecting.get_or_insert_with(start).clone()
         };
         let outcome = connecting.clone().await;

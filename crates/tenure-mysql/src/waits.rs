@@ -17,7 +17,7 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     answer::{Fields, nonsense},
-    link::{Link, Purpose},
+    link::{Link, Purpose, Way},
     script::{Scripts, Value},
     url::MysqlOptions,
     words::{Hash, mode_numbers},
@@ -41,6 +41,7 @@ const MOST_LOOKED_AT: usize = 200;
 #[derive(Debug)]
 pub(crate) struct Waits {
     options: Arc<MysqlOptions>,
+    way: Arc<Way>,
     scripts: Arc<Scripts>,
     state: Mutex<State>,
 }
@@ -94,8 +95,8 @@ enum Stands {
 }
 
 impl Waits {
-    pub(crate) fn new(options: Arc<MysqlOptions>, scripts: Arc<Scripts>) -> Arc<Self> {
-        Arc::new(Self { options, scripts, state: Mutex::default() })
+    pub(crate) fn new(options: Arc<MysqlOptions>, way: Arc<Way>, scripts: Arc<Scripts>) -> Arc<Self> {
+        Arc::new(Self { options, way, scripts, state: Mutex::default() })
     }
 
     /// A claim was told that it waits at this place.
@@ -343,7 +344,7 @@ impl Waits {
             }
             next = idle();
         }
-        Link::open(&self.options, Purpose::Waits).await
+        Link::open(&self.options, self.way.clone(), Purpose::Waits).await
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -63,3 +63,8 @@ pub(crate) fn listening(server: &MariaDb) -> usize {
         server.sql("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE state = 'User lock'").unwrap();
     rows[0][0].parse().unwrap()
 }
+
+/// The first value that is selected.
+pub(crate) fn value(server: &MariaDb, sql: &str) -> String {
+    server.sql(sql).unwrap().concat().concat()
+}

@@ -6,7 +6,7 @@ use tenure::Loss;
 
 use crate::bed::{
     LIMIT, Ledger, client, contend, empties, eventually, gets, millis, renewed_since, runs_down_to, secs,
-    server, told, waits, within,
+    server, told, value, waits, within,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,35 +57,82 @@ async fn a_holder_whose_row_stays_locked_is_told_before_anybody_else_holds() {
     empties(&there, "k").await;
 }
 
-/// Somebody locks our rows in the other order, with more at stake, so that ours is the one that is undone.
+/// Somebody locks our rows in the other order, with more at stake, so that ours is the one that is undone: the release
+/// goes through all the same, and the waiter has its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deadlocks_cost_time_and_nothing_else() {
-    const ROUNDS: usize = 15;
-    let server = server(&["innodb_print_all_deadlocks=ON"]);
-    let ledger = Arc::new(Ledger::default());
-    let mut workers = Vec::new();
-    for _ in 0..2 {
-        let (client, ledger) = (client(&server.url(), secs(10)).await, ledger.clone());
-        workers.push(tokio::spawn(async move { contend(&client, "k", ROUNDS, &ledger).await }));
-    }
+async fn a_deadlock_costs_time_and_nothing_else() {
+    let server = server(&[]);
+    let (here, there) = (client(&server.url(), secs(10)).await, client(&server.url(), secs(10)).await);
+    let held = here.mutex("k").unwrap().acquire().await.unwrap();
+    let waiting = waits(&there, "k").await;
     let mut other = server.admin().unwrap();
-    other.sql("CREATE TABLE weight (x INT) ENGINE=InnoDB").unwrap();
-    for goal in (1..2 * ROUNDS as u64).step_by(5) {
-        let progress = async || if ledger.count() >= goal { Ok(()) } else { Err(format!("{ledger:?}")) };
-        eventually("work goes on", LIMIT, progress).await;
-        // It may be the victim itself.
-        let _ = other.sql(
-            "BEGIN; INSERT INTO weight SELECT seq FROM seq_1_to_1000; SELECT * FROM tenure_places FOR UPDATE;
-             DO SLEEP(0.05); SELECT * FROM tenure_lines FOR UPDATE; ROLLBACK",
-        );
+    // The server undoes whoever has changed fewer rows.
+    other
+        .sql(
+            "CREATE TABLE weight (x INT) ENGINE=InnoDB; BEGIN; INSERT INTO weight SELECT seq FROM seq_1_to_1000;
+             SELECT * FROM tenure_places FOR UPDATE",
+        )
+        .unwrap();
+    let release = tokio::spawn(held.release());
+    let waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
+    let blocked = async || match value(&server, waits) {
+        none if none == "0" => Err("it does not wait".to_owned()),
+        _ => Ok(()),
+    };
+    eventually("the release waits for the row", LIMIT, blocked).await;
+    other.sql("SELECT * FROM tenure_lines FOR UPDATE").unwrap();
+    let deadlocks = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'").unwrap();
+    assert_ne!(deadlocks[0][1], "0", "there was no deadlock");
+    assert!(!waiting.is_finished());
+    other.sql("ROLLBACK").unwrap();
+    within("it is released", release).await.unwrap().unwrap();
+    gets(waiting).await.release().await.unwrap();
+    empties(&here, "k").await;
+}
+
+/// Every third change of a line is taken back, early or late, as by a deadlock or a row that stays locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_taken_back_is_tried_again() {
+    const ROUNDS: usize = 12;
+    for code in [1213, 1205] {
+        let server = server(&[]);
+        let (url, ledger) = (server.url(), Arc::new(Ledger::default()));
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            clients.push(client(&url, secs(6)).await);
+        }
+        server.sql("CREATE SEQUENCE provoked").unwrap();
+        // The first thing that a verb does, and the last of a release.
+        let triggers = [("lines", "UPDATE", "NEW.turns > OLD.turns AND"), ("places", "DELETE", "")];
+        for (table, change, and) in triggers {
+            server
+                .sql(&format!(
+                    "DELIMITER //\n\
+                     CREATE TRIGGER provoke_{table}_{change} AFTER {change} ON tenure_{table} FOR EACH ROW \
+                     IF {and} NEXTVAL(provoked) % 3 = 0 THEN SIGNAL SQLSTATE '40001' \
+                     SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = 'provoked'; END IF //\n\
+                     DELIMITER ;\n"
+                ))
+                .unwrap();
+        }
+        let workers: Vec<_> = clients
+            .iter()
+            .map(|client| {
+                let (client, ledger) = (client.clone(), ledger.clone());
+                tokio::spawn(async move { contend(&client, "k", ROUNDS, &ledger).await })
+            })
+            .collect();
+        for worker in workers {
+            within("all are done", worker).await.unwrap();
+        }
+        ledger.check(3 * ROUNDS as u64);
+        let provoked: u32 = value(&server, "SELECT NEXTVAL(provoked)").parse().unwrap();
+        assert!(provoked > 50, "only {provoked} changes");
+        for (table, change, _) in triggers {
+            server.sql(&format!("DROP TRIGGER provoke_{table}_{change}")).unwrap();
+        }
+        empties(&clients[0], "k").await;
     }
-    for worker in workers {
-        within("all work is done", worker).await.unwrap();
-    }
-    ledger.check(2 * ROUNDS as u64);
-    let rows = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'").unwrap();
-    assert_ne!(rows[0][1], "0", "there was no deadlock");
-    empties(&client(&server.url(), secs(5)).await, "k").await;
 }
 
 /// A user's transaction that is guarded by one lock keeps its renewals waiting, not its holder from holding.

@@ -4,10 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bed;
+#[path = "../postgres/cancel.rs"]
+mod cancel;
 mod failover;
 mod locked;
+#[path = "../postgres/restart.rs"]
 mod restart;
-// What a network can do is the same for all servers.
 #[path = "../redis/route.rs"]
 mod route;
 mod sessions;
