@@ -8,7 +8,7 @@ use tenure_redis::{Kind, guarantees_of};
 pub(super) fn all() -> Vec<Guarantees> {
     // What Redis promises depends on how it is run, so it has a row for each.
     let redis = |engine, kind| Guarantees { engine, ..guarantees_of(kind) };
-    let mysql = |engine, kind| Guarantees { engine, ..mysql::guarantees_of(kind) };
+    let mysql = |engine, kind| Guarantees { engine, ..mysql::guarantees_of(kind, Wake::Push) };
     let postgres = |engine, kind| Guarantees { engine, ..postgres::guarantees_of(kind, Wake::Push) };
     vec![
         tenure_local::Memory::guarantees(),
