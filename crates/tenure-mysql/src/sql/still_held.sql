@@ -6,11 +6,13 @@
 -- Locking reads see what was committed last, at every isolation level, and the time is asked for after the wait for
 -- the rows: SYSDATE says how long it took, in whichever time zone, and UTC_TIMESTAMP when it began.
 --
+-- Bytes that a driver sends as text are still bytes.
+--
 -- ? the SHA-256 of the key     ? claim id     ? number of the place
 --
 -- One row: 1 if it holds, 0 if not.
 SELECT COUNT(*)
-  FROM (SELECT ? AS h, ? AS id, ? AS seq) w STRAIGHT_JOIN {lines} l ON l.h = w.h
+  FROM (SELECT CAST(? AS BINARY(32)) AS h, CAST(? AS BINARY(16)) AS id, ? AS seq) w STRAIGHT_JOIN {lines} l ON l.h = w.h
     LEFT JOIN {places} p ON p.h = IF(l.id = w.id, NULL, w.h) AND p.id = w.id
   WHERE IF(l.id = w.id, l.seq = w.seq, p.seq = w.seq AND p.state = 0)
     AND IF(l.id = w.id, l.deadline, p.deadline)
