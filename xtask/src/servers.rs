@@ -24,6 +24,7 @@ const SERVERS: &[Server] = &[
     Server { program: "mariadbd", package: "mariadb-server" },
     Server { program: "mariadb-install-db", package: "mariadb-server" },
     Server { program: "mariadb", package: "mariadb-client" },
+    Server { program: "memcached", package: "memcached" },
     Server { program: "postgres", package: "postgresql" },
     Server { program: "initdb", package: "postgresql" },
     Server { program: "psql", package: "postgresql" },

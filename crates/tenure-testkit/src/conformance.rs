@@ -73,6 +73,10 @@ pub enum Need {
     Helper,
     /// A client's clock can be set ahead.
     Skew,
+    /// Its keys can be listed.
+    Listed,
+    /// Its keys cannot be listed.
+    Unlisted,
 }
 
 impl Need {
@@ -95,6 +99,8 @@ impl Need {
             Self::Restart => site.abilities.restart,
             Self::Helper => site.abilities.helper,
             Self::Skew => site.abilities.skew,
+            Self::Listed => !site.abilities.unlisted,
+            Self::Unlisted => site.abilities.unlisted,
         }
     }
 }

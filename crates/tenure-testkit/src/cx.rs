@@ -29,6 +29,8 @@ pub struct Cx {
     pub time: Time,
     /// The mode of claims that exclude each other: `Exclusive`, or one permit of one.
     pub mutex: Mode,
+    /// Whether its keys can be listed.
+    pub listed: bool,
     pub(crate) grace: Duration,
 }
 
@@ -47,7 +49,8 @@ impl Cx {
         let (a, b) = (lab.open().await?, lab.open().await?);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let key = Key::new(format!("conformance/{}/{count}", std::process::id()))?;
-        Ok(Self { a, b, key, guarantees: site.guarantees.clone(), lab, time, mutex, grace: site.grace })
+        let (guarantees, listed) = (site.guarantees.clone(), !site.abilities.unlisted);
+        Ok(Self { a, b, key, guarantees, lab, time, mutex, listed, grace: site.grace })
     }
 
     /// A fresh claim of this mode on the trial's key that queues, with a lease that outlives the trial.

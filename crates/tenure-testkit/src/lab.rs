@@ -44,6 +44,8 @@ pub struct Abilities {
     pub helper: bool,
     /// A client can be opened whose own clock is ahead of the others'.
     pub skew: bool,
+    /// It has no list of its keys, so that only the line of a key that is named can be shown.
+    pub unlisted: bool,
 }
 
 impl fmt::Debug for Site {

@@ -11,7 +11,7 @@
 //! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
 //! - [`walks`]: random walks on an engine and on memory, compared verb by verb.
 //! - [`cancel`]: dropping a future at every point where it waits.
-//! - `process`, `redis`, `mariadb`, `postgres`, `pgbouncer`, `proxy` (on Linux): private servers to kill, pause and
+//! - `process`, `redis`, `mariadb`, `memcached`, `postgres`, `pgbouncer`, `proxy` (on Linux): private servers to kill, pause and
 //!   restart, and the network between them and a client, to break.
 
 pub mod cancel;
@@ -25,6 +25,8 @@ mod lab;
 pub mod liars;
 #[cfg(target_os = "linux")]
 pub mod mariadb;
+#[cfg(target_os = "linux")]
+pub mod memcached;
 pub mod model;
 #[cfg(target_os = "linux")]
 pub mod pgbouncer;

@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 mod file;
+#[cfg(target_os = "linux")]
+mod memcached;
 mod memory;
 #[cfg(target_os = "linux")]
 mod mysql;
@@ -40,6 +42,12 @@ pub fn all() -> Vec<Found> {
         #[cfg(target_os = "linux")]
         file::site(),
         #[cfg(target_os = "linux")]
+        memcached::single(),
+        #[cfg(target_os = "linux")]
+        memcached::three(),
+        #[cfg(target_os = "linux")]
+        memcached::restarted(),
+        #[cfg(target_os = "linux")]
         mysql::site(),
         #[cfg(target_os = "linux")]
         postgres::single(),
@@ -62,6 +70,8 @@ pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
     match url.split_once(':') {
         #[cfg(target_os = "linux")]
         Some(("file", dir)) => file::open_in(dir.into()).await,
+        #[cfg(target_os = "linux")]
+        Some(("memcached", _)) => memcached::open(url).await,
         #[cfg(target_os = "linux")]
         Some(("mysql", _)) => mysql::open(url).await,
         #[cfg(target_os = "linux")]

@@ -14,11 +14,24 @@ use tenure_local::Memory;
 
 use crate::{Failure, Result, ensure, ensure_eq};
 
-/// The lease of those who lapse in a walk.
-const SHORT: Duration = Duration::from_millis(500);
-/// No verb is sent so shortly before a lease ends, or after: the two engines need not agree then.
+/// No verb is sent so shortly before a lease ends: the two engines need not agree then.
 const BEFORE: Duration = Duration::from_millis(200);
-const AFTER: Duration = Duration::from_millis(20);
+
+/// How exactly an engine counts time.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The lease of those who lapse in a walk.
+    pub short: Duration,
+    /// No verb is sent so shortly after a lease ends: the two engines need not agree then.
+    pub after: Duration,
+}
+
+impl Default for Pace {
+    /// That of an engine that counts in milliseconds.
+    fn default() -> Self {
+        Self { short: Duration::from_millis(500), after: Duration::from_millis(20) }
+    }
+}
 
 /// Walks so many times, so many verbs each, on engines that are opened two for each walk, as two processes would. A
 /// failure names the seed and the step that lead there again.
@@ -30,12 +43,25 @@ pub async fn agree_with_memory<E: Engine>(
     steps: usize,
     open: impl AsyncFn() -> tenure_core::Result<Arc<E>>,
 ) -> Result {
+    agree_with_memory_at(Pace::default(), walks, steps, open).await
+}
+
+/// The same with an engine that counts time so.
+///
+/// # Errors
+/// The first disagreement.
+pub async fn agree_with_memory_at<E: Engine>(
+    pace: Pace,
+    walks: u64,
+    steps: usize,
+    open: impl AsyncFn() -> tenure_core::Result<Arc<E>>,
+) -> Result {
     let mut walking = Vec::new();
     for seed in 0..walks {
         let other: [Arc<dyn Engine>; 2] = [open().await?, open().await?];
         let first = Memory::new(Arc::new(BootClock));
         let memory: [Arc<dyn Engine>; 2] = [first.another(), first];
-        walking.push(tokio::spawn(walk(seed, steps, other, memory)));
+        walking.push(tokio::spawn(walk(pace, seed, steps, other, memory)));
     }
     for walk in walking {
         walk.await.map_err(|err| Failure::new(err.to_string()))??;
@@ -43,9 +69,16 @@ pub async fn agree_with_memory<E: Engine>(
     Ok(())
 }
 
-async fn walk(seed: u64, steps: usize, other: [Arc<dyn Engine>; 2], memory: [Arc<dyn Engine>; 2]) -> Result {
+async fn walk(
+    pace: Pace,
+    seed: u64,
+    steps: usize,
+    other: [Arc<dyn Engine>; 2],
+    memory: [Arc<dyn Engine>; 2],
+) -> Result {
     let key = Key::new(format!("differential/{seed}"))?;
     let mut walk = Walk {
+        pace,
         key,
         rng: Rng::with_seed(seed),
         sort: (seed % 4) as u8,
@@ -84,6 +117,7 @@ struct Known {
 }
 
 struct Walk {
+    pace: Pace,
     key: Key,
     rng: Rng,
     /// What most claims of this walk are.
@@ -101,10 +135,10 @@ impl Walk {
         let mut waited = false;
         while let Some(end) = {
             let now = Instant::now();
-            self.soon.retain(|(_, end)| *end + AFTER > now);
+            self.soon.retain(|(_, end)| *end + self.pace.after > now);
             self.soon.iter().filter(|(start, _)| *start < now + BEFORE).map(|(_, end)| *end).max()
         } {
-            tokio::time::sleep_until((end + AFTER).into()).await;
+            tokio::time::sleep_until((end + self.pace.after).into()).await;
             waited = true;
         }
         // Memory refuses an evicted id until it is released, others for one lease.
@@ -120,7 +154,7 @@ impl Walk {
     /// Notes that this claim may have been given a short lease, or a grave for as long.
     fn may_end(&mut self, short: bool, sent: Instant) {
         if short {
-            self.soon.push((sent + SHORT, Instant::now() + SHORT));
+            self.soon.push((sent + self.pace.short, Instant::now() + self.pace.short));
         }
     }
 
@@ -137,7 +171,7 @@ impl Walk {
         if self.rng.u8(0..4) == 0 {
             // Whatever lease it had, this verb asks for another.
             known.claim.ttl = self.ttl()?;
-            known.short |= known.claim.ttl.get() == SHORT;
+            known.short |= known.claim.ttl.get() == self.pace.short;
             self.known[at] = known.clone();
         }
         let sent = Instant::now();
@@ -206,14 +240,14 @@ impl Walk {
     /// A lease that lasts as long as any walk, or rarely one that may end in it.
     fn ttl(&mut self) -> Result<Ttl> {
         let short = self.rng.u8(0..60) == 0;
-        Ok(Ttl::new(if short { SHORT } else { Duration::from_secs(self.rng.u64(60..3600)) })?)
+        Ok(Ttl::new(if short { self.pace.short } else { Duration::from_secs(self.rng.u64(60..3600)) })?)
     }
 
     async fn attempt(&mut self, claim: Claim, process: usize) -> Result {
         let sent = Instant::now();
         let other = self.other[process].attempt(&claim).await.map_err(|err| err.kind());
         let memory = self.memory[process].attempt(&claim).await.map_err(|err| err.kind());
-        self.may_end(claim.ttl.get() == SHORT, sent);
+        self.may_end(claim.ttl.get() == self.pace.short, sent);
         let seats = match (&other, &memory) {
             (Ok(Attempt::Granted(one)), Ok(Attempt::Granted(two))) => {
                 ensure_eq!(one.ttl, two.ttl, "the lease of a grant");
@@ -243,7 +277,7 @@ impl Walk {
             (None, Some((other, memory))) => {
                 let last = self.known.iter().map(|known| known.other).max().unwrap_or_default();
                 ensure!(other.seq > last, "the number {} comes after {last}", other.seq);
-                let short = claim.ttl.get() == SHORT;
+                let short = claim.ttl.get() == self.pace.short;
                 let (other, memory) = (other.seq, memory.seq);
                 self.known.push(Known { claim, process, other, memory, short, evicted: false });
             }

@@ -4,6 +4,9 @@
 #[path = "servers/mariadb.rs"]
 mod mariadb;
 #[cfg(target_os = "linux")]
+#[path = "servers/memcached.rs"]
+mod memcached;
+#[cfg(target_os = "linux")]
 #[path = "servers/pgbouncer.rs"]
 mod pgbouncer;
 #[cfg(target_os = "linux")]
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ("redis", redis.clone(), redis::TESTS),
         ("proxy", redis, proxy::TESTS),
         ("mariadb", tenure_testkit::mariadb::installed(), mariadb::TESTS),
+        ("memcached", tenure_testkit::memcached::installed(), memcached::TESTS),
         ("postgres", tenure_testkit::postgres::installed(), postgres::TESTS),
         ("pgbouncer", tenure_testkit::pgbouncer::installed(), pgbouncer::TESTS),
     ];

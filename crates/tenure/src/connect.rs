@@ -20,6 +20,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// | `redis+sentinel://host1,host2,host3/name[/db]` | the master of this name, wherever it fails over to |
 /// | `redis+cluster://host1,host2,…` | a Redis Cluster |
 /// | `quorum+redis://host1,host2,host3` | independent Redis servers, of which more than half must agree |
+/// | `memcached://host1[:11211][,host2…]` | memcached; each key is on one of the servers |
 /// | `mysql://user:password@host[:3306]/database` | MySQL or MariaDB |
 /// | `postgres://user:password@host[:5432]/database` | PostgreSQL |
 ///
@@ -70,6 +71,7 @@ const ENGINES: &[(&str, &[&str])] = &[
             "quorum+rediss",
         ],
     ),
+    ("memcached", &["memcached"]),
     ("mysql", &["mysql", "mariadb"]),
     ("postgres", &["postgres", "postgresql"]),
 ];
@@ -103,6 +105,13 @@ async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
         }
         #[cfg(feature = "redis")]
         "quorum+redis" | "quorum+rediss" => quorum_of_redis(url).await,
+        #[cfg(feature = "memcached")]
+        "memcached" => {
+            use tenure_memcached::{MemcachedEngine, MemcachedOptions, OPTIONS};
+            let options = MemcachedOptions::from_url(url)?;
+            url.no_more_options(&valid(OPTIONS))?;
+            Ok(MemcachedEngine::open(options).await?)
+        }
         #[cfg(feature = "mysql")]
         "mysql" | "mariadb" => {
             use tenure_mysql::{MysqlEngine, MysqlOptions, OPTIONS};
@@ -169,7 +178,13 @@ async fn quorum_of_redis(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
 
 /// An engine's own options and those that every engine has, for the message about another.
 #[cfg_attr(
-    not(any(feature = "local", feature = "redis", feature = "mysql", feature = "postgres")),
+    not(any(
+        feature = "local",
+        feature = "memcached",
+        feature = "mysql",
+        feature = "postgres",
+        feature = "redis"
+    )),
     expect(dead_code, reason = "there is no engine to take options")
 )]
 fn valid(own: &[&'static str]) -> Vec<&'static str> {
@@ -180,7 +195,13 @@ fn valid(own: &[&'static str]) -> Vec<&'static str> {
 mod tests {
     use super::*;
 
-    #[cfg(all(feature = "local", feature = "mysql", feature = "postgres", feature = "redis"))]
+    #[cfg(all(
+        feature = "local",
+        feature = "memcached",
+        feature = "mysql",
+        feature = "postgres",
+        feature = "redis"
+    ))]
     #[tokio::test]
     async fn every_scheme_has_an_arm() {
         for scheme in ENGINES.iter().flat_map(|(_, schemes)| *schemes) {

@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Guarantees> {
         redis("redis", Kind::Forgetful),
         redis("redis+sentinel, redis+cluster", Kind::FailingOver),
         Quorum::guarantees_over(&guarantees_of(Kind::Forgetful)),
+        tenure_memcached::guarantees(),
         mysql("mysql", mysql::Kind::Durable),
         mysql("mysql with replicas", mysql::Kind::Replicated),
         postgres("postgres", postgres::Kind::Durable { standbys: false }),

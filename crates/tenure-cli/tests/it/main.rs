@@ -15,6 +15,7 @@ mod job;
 mod killed;
 mod lease;
 mod lost;
+mod memcached;
 mod print;
 mod process;
 mod redis;

@@ -35,6 +35,12 @@ pub(crate) fn refused(url: &str, code: i32, said: &str) {
 
 /// A job's own exit code comes back, others see it and cannot run, and nothing stays behind.
 pub(crate) fn a_job_runs(url: &str) {
+    let bed = a_job_runs_and_is_seen(url);
+    run(&bed, url, &["ls", "--json"]).exits(0).prints("");
+}
+
+/// The same, where keys cannot be listed.
+pub(crate) fn a_job_runs_and_is_seen(url: &str) -> Bed {
     let bed = Bed::new();
     run(&bed, url, &["run", "k", "--", "sh", "-c", "exit 7"]).exits(7);
     let mut job = Running::start(&mut tenure(&bed, url, &["run", "k", "--", "sh", "-c", HOLD]));
@@ -45,13 +51,21 @@ pub(crate) fn a_job_runs(url: &str) {
     assert_eq!(shown["holders"].as_array().map(Vec::len), Some(1), "{shown}");
     job.say("go\n");
     job.end().exits(0);
-    run(&bed, url, &["ls", "--json"]).exits(0).prints("");
+    let shown: Value =
+        serde_json::from_str(&run(&bed, url, &["inspect", "--json", "k"]).exits(0).out).unwrap();
+    assert_eq!(shown["holders"].as_array().map(Vec::len), Some(0), "{shown}");
+    bed
 }
 
 /// A job is stopped when its lock can no longer be renewed, with time to end by itself.
 pub(crate) fn a_job_is_stopped(url: &str, goes_away: impl FnOnce()) {
+    a_job_of_this_ttl_is_stopped(url, "1s", goes_away);
+}
+
+/// The same with another lease.
+pub(crate) fn a_job_of_this_ttl_is_stopped(url: &str, ttl: &str, goes_away: impl FnOnce()) {
     let script = "trap 'echo term; exit 0' TERM; echo up; while :; do sleep 0.01; done";
-    let (bed, url) = (Bed::new(), format!("{url}?ttl=1s"));
+    let (bed, url) = (Bed::new(), format!("{url}?ttl={ttl}"));
     let args = ["run", "--grace", "300ms", "k", "--", "sh", "-c", script];
     let mut job = Running::start(&mut tenure(&bed, &url, &args));
     assert_eq!(job.line(), "up");

@@ -7,7 +7,7 @@ super::area! { "keys":
     case_counts,
     the_longest_are_told_apart,
     every_text_is_a_key,
-    come_back_as_they_were,
+    come_back_as_they_were (Listed),
 }
 
 /// Keys that look alike to something on the way: a path, a pattern, a statement, a protocol, a collation.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tenure_core::{Claim, Filter, Key, Mode, Note, Standing};
+use tenure_core::{Claim, ErrorKind, Filter, Key, Mode, Note, Standing};
 
 use crate::{Cx, Failure, Result, ensure, ensure_eq, steps::*};
 
@@ -11,9 +11,10 @@ super::area! { "line":
     shows_what_is_left_of_a_lease (Leases),
     shows_no_lease_where_there_is_none,
     hides_expired_places (Leases),
-    filters_by_prefix,
-    keeps_to_the_limit,
-    keeps_lines_together (Fifo),
+    filters_by_prefix (Listed),
+    keeps_to_the_limit (Listed),
+    keeps_lines_together (Fifo, Listed),
+    refuses_to_list_what_it_cannot (Unlisted),
     of_an_unused_key_is_empty,
     changes_nothing,
 }
@@ -98,8 +99,10 @@ async fn hides_expired_places(cx: Cx) -> Result<()> {
     let dead = cx.brief();
     hold(&cx.a, &dead).await?;
     cx.lapse(&dead).await;
-    let all = cx.b.line(&Filter::Prefix(cx.key.as_str().to_owned(), 100)).await?;
-    ensure!(all.is_empty(), "a listing shows an expired place: {all:?}");
+    if cx.listed {
+        let all = cx.b.line(&Filter::Prefix(cx.key.as_str().to_owned(), 100)).await?;
+        ensure!(all.is_empty(), "a listing shows an expired place: {all:?}");
+    }
     nobody(&cx.b, &cx.key).await
 }
 
@@ -162,6 +165,18 @@ async fn keeps_lines_together(cx: Cx) -> Result<()> {
     Ok(())
 }
 
+/// An engine without a list of its keys says so: nothing found would look like nobody there.
+async fn refuses_to_list_what_it_cannot(cx: Cx) -> Result<()> {
+    hold(&cx.a, &cx.exclusive()).await?;
+    for prefix in ["", cx.key.as_str()] {
+        match cx.b.line(&Filter::Prefix(prefix.to_owned(), 10)).await {
+            Err(err) => ensure_eq!(err.kind(), ErrorKind::Unsupported, "the kind of the refusal"),
+            Ok(places) => return Err(Failure::new(format!("an engine that cannot list shows {places:?}"))),
+        }
+    }
+    Ok(())
+}
+
 /// A key that nobody used has no line.
 async fn of_an_unused_key_is_empty(cx: Cx) -> Result<()> {
     nobody(&cx.a, &cx.key).await
@@ -173,7 +188,9 @@ async fn changes_nothing(cx: Cx) -> Result<()> {
     let seq = hold(&cx.a, &claim).await?.seat.seq;
     for _ in 0..5 {
         let _ = line(&cx.b, &cx.key).await?;
-        let _ = cx.b.line(&Filter::Prefix(cx.key.as_str().to_owned(), 10)).await?;
+        if cx.listed {
+            let _ = cx.b.line(&Filter::Prefix(cx.key.as_str().to_owned(), 10)).await?;
+        }
     }
     still_holds(&cx.a, &claim, seq).await
 }

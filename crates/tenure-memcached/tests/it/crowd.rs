@@ -1,0 +1,84 @@
+//! Many at once on one key: each alone, all served, and a bound for how many may wait.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tenure_core::{Answered, Claim, Engine, ErrorKind, Mode, Patience, Seq};
+use tenure_testkit::{Failure, Result, ensure, ensure_eq, memcached::Memcached};
+
+use crate::support::{claim, hold, items, let_go, line, open, says, server, until_held, within};
+
+/// Twelve clients change one line as fast as they can: each holds alone, numbers only rise, and nothing is left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_crowd_takes_turns() -> Result {
+    let server = server(&[])?;
+    let inside = Arc::new(AtomicU32::new(0));
+    let last = Arc::new(std::sync::Mutex::new(Seq::ZERO));
+    let mut tasks = Vec::new();
+    for n in 0..12 {
+        let engine = open(&server.url()).await?;
+        let (inside, last) = (inside.clone(), last.clone());
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..10 {
+                let patience = if n % 3 == 0 { Patience::Try } else { Patience::Queue };
+                let claim = Claim { patience, ..claim("crowd")? };
+                let seq = until_held(&engine, &claim).await?.seat.seq;
+                ensure_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "who else is inside");
+                let before = std::mem::replace(&mut *last.lock().map_err(|_| Failure::new("poisoned"))?, seq);
+                ensure!(seq > before, "{seq} came after {before}");
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                let_go(&engine, &claim).await?;
+            }
+            Ok::<_, Failure>(())
+        }));
+    }
+    for task in tasks {
+        within("all had their turns", task).await?.map_err(|err| Failure::new(err.to_string()))??;
+    }
+    ensure_eq!(items(&server)?, 0, "items that are left");
+    Ok(())
+}
+
+/// Readers come and go at once, and a writer waits for all of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_share() -> Result {
+    let url = Memcached::shared()?.url();
+    let engine = open(&url).await?;
+    let readers =
+        (0..20).map(|_| Ok(Claim { mode: Mode::Shared, ..claim("readers")? })).collect::<Result<Vec<_>>>()?;
+    futures_util::future::try_join_all(readers.iter().map(|reader| hold(&engine, reader))).await?;
+    let writer = claim("readers")?;
+    crate::support::wait(&engine, &writer).await?;
+    futures_util::future::try_join_all(readers.iter().map(|reader| let_go(&engine, reader))).await?;
+    hold(&engine, &writer).await?;
+    let_go(&engine, &writer).await
+}
+
+/// A line has a bound, and who is beyond it leaves nothing behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_has_a_bound() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let first = claim("full")?;
+    hold(&engine, &first).await?;
+    for _ in 1..1000 {
+        crate::support::wait(&engine, &claim("full")?).await?;
+    }
+    let one_more = claim("full")?;
+    says(&engine.attempt(&one_more).await.unwrap_err(), ErrorKind::Unavailable, "1000 are in line already")?;
+    ensure_eq!(line(&engine, "full").await?.len(), 1000, "places");
+    ensure_eq!(items(&server)?, 1001, "items");
+    let_go(&engine, &first).await?;
+    let waits = crate::support::wait(&engine, &one_more).await?;
+    ensure_eq!(waits.ahead, Some(999), "who is ahead");
+    let released =
+        tokio::time::timeout(Duration::from_secs(5), engine.release(&one_more, Answered::All)).await;
+    ensure!(matches!(released, Ok(Ok(tenure_core::Released::Freed))), "{released:?}");
+    Ok(())
+}
