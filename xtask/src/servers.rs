@@ -29,6 +29,8 @@ const SERVERS: &[Server] = &[
     Server { program: "initdb", package: "postgresql" },
     Server { program: "psql", package: "postgresql" },
     Server { program: "pgbouncer", package: "pgbouncer" },
+    // Opens the page of a sale.
+    Server { program: "chromium", package: "chromium" },
     // Makes the certificates for servers with TLS.
     Server { program: "openssl", package: "openssl" },
     // Sets the clock of one server.

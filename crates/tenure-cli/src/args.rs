@@ -53,6 +53,12 @@ pub(crate) enum Verb {
     /// Without it, they are created when an engine is first used, if its user may.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaArgs),
+    /// Sell a hundred consoles to two thousand buyers, in every way, and see which go wrong
+    ///
+    /// Each way of guarding the stock runs as several processes on a real store, under the fault that it is known for:
+    /// the wrong ways of the field beside the right ones. Without flags it needs no server and takes about half a minute.
+    #[command(after_help = SALE_EXAMPLES, after_long_help = SALE_LONG)]
+    Sale(SaleArgs),
     /// Print a completion script for a shell
     Completions {
         /// For which shell
@@ -207,6 +213,57 @@ pub(crate) struct SchemaArgs {
     pub(crate) schema: Option<String>,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct SaleArgs {
+    /// The store, as a URL: `mysql://user@host/db`, `postgres://user@host/db`, `redis://host` [default: a SQLite file]
+    ///
+    /// A password in a flag shows in the list of processes: use --store-file for one. What the sale writes there is
+    /// removed when it ends.
+    #[arg(long, value_name = "URL", conflicts_with = "store_file")]
+    pub(crate) store: Option<String>,
+    /// A file with the store's URL on its first line
+    #[arg(long, value_name = "PATH")]
+    pub(crate) store_file: Option<PathBuf>,
+    /// How many processes sell
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) hosts: u32,
+    /// How many people want one
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    pub(crate) buyers: u32,
+    /// How many there are
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) stock: u32,
+    /// The ways to sell, by commas, or `safe` or `wrong` [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) strategies: Option<String>,
+    /// What strikes the right ways: stall, kill, cut, skew by commas, or none [default: what each is shown under]
+    ///
+    /// The wrong ways always have the fault that they are known for.
+    #[arg(long, value_name = "LIST")]
+    pub(crate) faults: Option<String>,
+    /// The same seed gives the same verdicts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many buyers come in a second [default: all at once]
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<f64>,
+    /// The lease of all locks, longer if the engine wants it [default: 400ms, on a server 1.5s]
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) lease: Option<Duration>,
+    /// Let buyers come by HTTP: POST /items/console/orders
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Write one page with the plots and each lane's story
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// One JSON object per line: ticks, lanes, and the sale at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Plain lines even on a terminal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) plain: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
     #[value(alias = "mariadb")]
@@ -233,6 +290,45 @@ Examples:
   tenure run -n nightly -- ./report       do not wait; exit 75 if another host runs it
   tenure ls                               who holds what
   tenure run --help                       exit codes and environment";
+
+const SALE_EXAMPLES: &str = "\
+Examples:
+  tenure sale                                    no server, about half a minute
+  tenure sale --html sale.html                   and a page to keep
+  tenure sale --strategies lease,fenced          the lesson in two lanes
+  tenure sale --on redis://localhost --store postgres://app@db/shop --strategies safe
+  tenure sale --strategies fenced --faults stall,kill,cut --on redis://localhost
+
+`tenure sale --help` lists the ways to sell.";
+
+/// Shown by `tenure sale --help` and in the manual.
+pub(crate) const SALE_LONG: &str = "\
+The ways to sell:
+  no-lock        look, think, write back
+  local-mutex    a mutex inside each process
+  setnx-expire   SETNX, then EXPIRE; a host dies in between
+  getset-clock   GETSET with the clients' clocks; one clock is ahead
+  blind-delete   a lease, deleted without asking whose; a holder is stopped
+  ask-delete     a lease, ask whose, then delete; a holder is stopped in between
+  lease          a correct lease, no fence; a holder is stopped
+  fenced         a tenure lock, its fence claimed at the store; holders are stopped, a host is killed
+  version        a version column
+  conditional    UPDATE .. SET stock = stock - 1 WHERE stock >= 1
+  counter        an atomic decrement in the cache
+  one-each       one lock per buyer
+  price          a reader-writer lock around a price that changes
+  admission      a semaphore at the door
+
+Where things are:
+  Locks of tenure: --on URL or --on-file, else files in a folder of the sale's own (TENURE_URL is not used).
+  The store: --store URL, else a SQLite file in that folder.
+  The cache of the homemade locks and the counter: the Redis server of --on, else a file.
+
+Exit codes:
+  0    every right way sold exactly what there was, every wrong way was seen to go wrong
+  1    not so
+  64   usage          69   engine or store unreachable
+  77   credentials    78   bad URL        130, 143   interrupted";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:

@@ -40,11 +40,8 @@ impl std::fmt::Display for Target {
 impl Target {
     /// The engine that the flags name, else the environment, else the files of this machine.
     pub(crate) fn resolve(on: &On) -> Result<Self, Failure> {
-        if let Some(url) = &on.on {
-            return Self::from_words(url);
-        }
-        if let Some(path) = &on.on_file {
-            return Self::parse(read(path)?);
+        if let Some(target) = Self::named(on)? {
+            return Ok(target);
         }
         match env::var_os(URL_VARIABLE).filter(|url| !url.is_empty()) {
             Some(url) => {
@@ -65,6 +62,20 @@ impl Target {
             ));
         }
         Ok(target)
+    }
+
+    /// The engine that the flags name, if they name one.
+    pub(crate) fn named(on: &On) -> Result<Option<Self>, Failure> {
+        match (&on.on, &on.on_file) {
+            (Some(url), _) => Self::from_words(url).map(Some),
+            (None, Some(path)) => Self::parse(read(path)?).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The URL with its password, for a process of our own.
+    pub(crate) fn secret(&self) -> &str {
+        &self.secret.0
     }
 
     fn parse(text: String) -> Result<Self, Failure> {
@@ -91,7 +102,7 @@ impl Target {
 }
 
 /// A mistake in a URL is one of configuration, wherever in the library it was noticed.
-fn config(err: tenure::Error) -> Failure {
+pub(crate) fn config(err: tenure::Error) -> Failure {
     let failure = Failure::from(err);
     if failure.code == exit::USAGE { Failure { code: exit::CONFIG, ..failure } } else { failure }
 }

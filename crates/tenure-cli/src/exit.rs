@@ -11,6 +11,8 @@ pub(crate) struct Code(pub(crate) u8);
 
 /// All went well.
 pub(crate) const OK: Code = Code(0);
+/// What was to be shown was not seen.
+pub(crate) const NOT_SHOWN: Code = Code(1);
 /// The call is wrong.
 pub(crate) const USAGE: Code = Code(64);
 /// The engine cannot be reached.

@@ -14,6 +14,7 @@ mod ls;
 mod man;
 mod out;
 mod run;
+mod sale;
 mod schema;
 mod wait;
 mod words;
@@ -32,6 +33,9 @@ fn main() -> ExitCode {
     if env::args_os().nth(1).is_some_and(|word| word == run::stub::WORD) {
         return run::stub::main();
     }
+    if env::args_os().nth(1).is_some_and(|word| word == tenure_flashsale::HOST_WORD) {
+        return tenure_flashsale::host_main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(err) => {
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Break(args) => break_::main(&cli.on, &args),
         Verb::Wait(args) => wait::main(&cli.on, &args),
         Verb::Doctor(args) => doctor::main(&cli.on, &args),
+        Verb::Sale(args) => sale::main(&cli.on, &args),
         Verb::Schema(args) => schema::main(&args),
         Verb::Completions { shell } => man::completions(shell),
         Verb::Man { verb } => man::page(verb.as_deref()),

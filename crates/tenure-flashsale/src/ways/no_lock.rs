@@ -1,0 +1,5 @@
+use crate::{shop::Shop, trouble::Result, wire::Answer};
+
+pub(super) async fn order(shop: &Shop, buyer: u32) -> Result<Answer> {
+    shop.read_then_write(buyer).await
+}
