@@ -22,8 +22,16 @@ pub(crate) fn ends_link(err: &sqlx::Error) -> bool {
 
 /// Whether a verb failed because a table is not there.
 pub(crate) fn is_missing_table(err: &Error) -> bool {
-    let source = std::error::Error::source(err).and_then(|err| err.downcast_ref::<sqlx::Error>());
-    source.is_some_and(|err| code(err) == 1146)
+    source_code(err) == 1146
+}
+
+/// Whether a verb failed, and was undone, because a row was there already.
+pub(crate) fn is_duplicate(err: &Error) -> bool {
+    source_code(err) == 1062
+}
+
+fn source_code(err: &Error) -> u16 {
+    std::error::Error::source(err).and_then(|err| err.downcast_ref::<sqlx::Error>()).map_or(0, code)
 }
 
 /// An answer of the server, or the lack of one, to a verb.
