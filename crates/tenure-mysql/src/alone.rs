@@ -97,13 +97,17 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(claim.ttl.get()))),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("ring", Value::Sql(&ring)),
+            ("ring", bell::take(ring.as_deref())),
         ];
-        let script = if has_row { &self.scripts.again } else { &self.scripts.alone };
-        let mut sql = String::with_capacity(2048);
-        script.write(&mut sql, &values);
-        sql.push_str(after.trim_start_matches(';'));
-        let answer = link.send(Op::Attempt, sql).await?;
+        let answer = if has_row && after.is_empty() {
+            link.send_bound(Op::Attempt, &self.scripts.again, &values).await?
+        } else {
+            let script = if has_row { &self.scripts.again } else { &self.scripts.alone };
+            let mut sql = String::with_capacity(2048);
+            script.write(&mut sql, &values);
+            sql.push_str(after.trim_start_matches(';'));
+            link.send(Op::Attempt, sql).await?
+        };
         let (changed, drawn) = answer.done(usize::from(!has_row));
         if drawn == 0 || (has_row && changed == 0) {
             self.alone.known().keys.remove(hash);
@@ -122,14 +126,14 @@ impl MysqlEngine {
             return Ok(None);
         }
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let ring = if self.rings(link) { bell::free(claim.id) } else { "0".to_owned() };
+        let ring = self.rings(link).then(|| bell::name(claim.id));
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("life", Value::Bytes(&life)),
             ("id", Value::Bytes(&id)),
-            ("ring", Value::Sql(&ring)),
+            ("ring", bell::free(ring.as_deref())),
         ];
-        let answer = link.send(Op::Release, self.scripts.leave.text(&values)).await?;
+        let answer = link.send_bound(Op::Release, &self.scripts.leave, &values).await?;
         if answer.done(0).0 == 0 {
             self.alone.met(hash, true);
             return Ok(Some(false));

@@ -34,7 +34,7 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(claim.ttl.get()))),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("ring", Value::Sql(&ring)),
+            ("ring", bell::take(ring.as_deref())),
         ];
         let answer = match self.run(Op::Attempt, link, &[&self.scripts.join], &values, &after).await {
             Err(err) if is_duplicate(&err) => return Ok(None),
@@ -64,12 +64,12 @@ impl MysqlEngine {
         Ok(parted)
     }
 
-    /// What takes a claim's doorbell in a statement, and what lets go of one that is too many for the end of its text.
-    pub(crate) fn ring(&self, link: &Link, claim: &Claim) -> (String, String) {
+    /// The doorbell that a claim is to take, and what lets go of one that is too many, for the end of its text.
+    pub(crate) fn ring(&self, link: &Link, claim: &Claim) -> (Option<String>, String) {
         if !self.rings(link) {
-            return ("0".to_owned(), String::new());
+            return (None, String::new());
         }
         let after = link.bells.add(claim.id).map(bell::let_go).unwrap_or_default();
-        (bell::take(claim.id), after)
+        (Some(bell::name(claim.id)), after)
     }
 }

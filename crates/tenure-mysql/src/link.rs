@@ -32,7 +32,8 @@ use crate::{
     answer::{Answer, Fields, nonsense},
     bell::Bells,
     facts::{ASK, Found},
-    trouble::{no_answer, no_connection, verb_failed},
+    script::{Bound, Script, Value},
+    trouble::{is_unprepared, no_answer, no_connection, verb_failed},
     url::{MysqlOptions, Tls},
 };
 
@@ -41,6 +42,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
 /// a dead route a new one may get through.
 const SILENCE: Duration = Duration::from_millis(250);
+/// The most statements that the server is asked to keep for a connection; there are two.
+const PREPARED: usize = 4;
 /// How often a server is asked about itself: a second may begin meanwhile.
 const ASKED: usize = 5;
 
@@ -85,6 +88,8 @@ pub(crate) struct Way {
 struct State {
     way: Arc<Way>,
     ended: watch::Sender<bool>,
+    /// Whether statements are sent as text only.
+    plain: AtomicBool,
     /// When the last answer came.
     heard: AtomicU64,
     /// When the oldest request was sent that was given up unanswered, in microseconds by `Way::age`; zero if something
@@ -115,6 +120,7 @@ impl Link {
         found.check(options)?;
         let state = Arc::new(State {
             ended: watch::Sender::new(false),
+            plain: AtomicBool::new(false),
             heard: AtomicU64::new(way.age()),
             silent_since: AtomicU64::new(0),
             way,
@@ -151,13 +157,35 @@ impl Link {
         self.state.ended.send_replace(true);
     }
 
+    /// Sends one statement of a script that is used again and again, without the text after the first time. Where
+    /// that is refused (the server has no room for it, a pooler knows nothing of it) it is sent as text from then on.
+    pub(crate) async fn send_bound(
+        &self,
+        op: Op,
+        script: &Script,
+        values: &[(&str, Value<'_>)],
+    ) -> Result<Answer> {
+        if !self.state.plain.load(Ordering::Relaxed) {
+            let (sql, values) = script.bound(values);
+            match self.request(op, Words::Bound(sql, values)).await {
+                Err(err) if is_unprepared(&err) => self.state.plain.store(true, Ordering::Relaxed),
+                answer => return answer,
+            }
+        }
+        self.send(op, script.text(values)).await
+    }
+
     /// Sends statements and waits for their answers.
     pub(crate) async fn send(&self, op: Op, sql: String) -> Result<Answer> {
+        self.request(op, Words::Text(sql)).await
+    }
+
+    async fn request(&self, op: Op, words: Words) -> Result<Answer> {
         let mut waiting = Waiting { state: &self.state, sent: self.state.way.age(), answered: false };
         let sent = AtomicBool::new(false);
         let answer = tokio::select! {
             biased;
-            answer = self.ask(sql, &sent) => answer,
+            answer = self.ask(words, &sent) => answer,
             () = self.state.over() => None,
         };
         waiting.answered = true;
@@ -169,13 +197,19 @@ impl Link {
     }
 
     /// Carries statements out when it is their turn. `None` if the connection is gone by then.
-    async fn ask(&self, sql: String, sent: &AtomicBool) -> Option<Result<Answer, sqlx::Error>> {
+    async fn ask(&self, words: Words, sent: &AtomicBool) -> Option<Result<Answer, sqlx::Error>> {
         let mut home = self.conn.clone().lock_owned().await;
         let conn = home.take()?;
         sent.store(true, Ordering::Relaxed);
-        let work = carry_out(conn, home, sql, self.state.clone()).boxed();
+        let work = carry_out(conn, home, words, self.state.clone()).boxed();
         Some(UnderWay { work: Some(work), state: &self.state, runtime: &self.runtime }.await)
     }
+}
+
+/// What is sent.
+enum Words {
+    Text(String),
+    Bound(String, Vec<Bound>),
 }
 
 /// Statements under way. Dropped before their answer came, they go on in a task of their own until it comes or the
@@ -258,10 +292,13 @@ impl Drop for Link {
 async fn carry_out(
     mut conn: MySqlConnection,
     mut home: OwnedMutexGuard<Option<MySqlConnection>>,
-    sql: String,
+    words: Words,
     state: Arc<State>,
 ) -> Result<Answer, sqlx::Error> {
-    let answer = run(&mut conn, sql).await;
+    let answer = match words {
+        Words::Text(sql) => run(&mut conn, sql).await,
+        Words::Bound(sql, values) => run_bound(&mut conn, sql, values).await,
+    };
     let mut whole = match &answer {
         Ok(_) => true,
         // The statements after the refused one were not carried out, and those before are not committed.
@@ -299,13 +336,32 @@ async fn run(conn: &mut MySqlConnection, sql: String) -> Result<Answer, sqlx::Er
     Ok(answer)
 }
 
+/// Sends one statement that selects nothing, with its values beside it.
+async fn run_bound(
+    conn: &mut MySqlConnection,
+    sql: String,
+    values: Vec<Bound>,
+) -> Result<Answer, sqlx::Error> {
+    // The text of a script, and nothing else.
+    let mut query = sqlx::query(AssertSqlSafe(sql));
+    for value in values {
+        query = match value {
+            Bound::Bytes(bytes) => query.bind(bytes),
+            Bound::Number(number) => query.bind(number),
+            Bound::Text(text) => query.bind(text),
+        };
+    }
+    let done = query.execute(conn).await?;
+    Ok(Answer { sets: vec![Vec::new()], done: vec![(done.rows_affected(), done.last_insert_id())] })
+}
+
 fn connect_options(options: &MysqlOptions) -> Result<MySqlConnectOptions> {
     let mut connect = MySqlConnectOptions::new()
         .host(&options.address.host)
         .port(options.address.port)
         .username(&options.user)
         .database(&options.database)
-        .statement_cache_capacity(0)
+        .statement_cache_capacity(PREPARED)
         .disable_statement_logging();
     if let Some(password) = &options.password {
         connect = connect.password(password);

@@ -33,7 +33,7 @@ impl MysqlEngine {
         }
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let bell = bell::name(claim.id);
+        let bell = format!("'{}'", bell::name(claim.id));
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
