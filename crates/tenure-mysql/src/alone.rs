@@ -17,7 +17,7 @@ use crate::{
     words::{Hash, micros, mode_numbers, number},
 };
 
-/// The most keys that are remembered to have a row.
+/// The most keys that are remembered to have a row, or to be crowded.
 const MOST_KEYS: usize = 4096;
 
 /// What this client knows of the short way. Wrong guesses cost a trip.
@@ -30,12 +30,36 @@ struct Known {
     claims: HashSet<ClaimId>,
     /// Keys that were given back on it, and so have a row.
     keys: BTreeSet<Hash>,
+    /// Keys on which somebody else was met last time.
+    crowded: BTreeSet<Hash>,
 }
 
 impl Alone {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether somebody else was met on a key last time.
+    pub(crate) fn is_crowded(&self, hash: &Hash) -> bool {
+        self.known().crowded.contains(hash)
+    }
+
+    /// Notes whether somebody else was met on a key: the next attempt then does not look whether it is alone.
+    pub(crate) fn met(&self, hash: &Hash, somebody: bool) {
+        let mut known = self.known();
+        if somebody {
+            remember(&mut known.crowded, hash);
+        } else {
+            known.crowded.remove(hash);
+        }
+    }
+}
+
+fn remember(keys: &mut BTreeSet<Hash>, hash: &Hash) {
+    if keys.len() >= MOST_KEYS {
+        keys.clear();
+    }
+    keys.insert(*hash);
 }
 
 impl MysqlEngine {
@@ -51,14 +75,16 @@ impl MysqlEngine {
         if self.kind == Kind::Forgetful || claim.floor > Seq::ZERO || self.waits.knows(claim.id) {
             return Ok(None);
         }
+        let has_row = {
+            let known = self.alone.known();
+            if known.crowded.contains(hash) {
+                return Ok(None);
+            }
+            known.keys.contains(hash)
+        };
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let (ring, after) = if self.rings(link) {
-            let after = link.bells.add(claim.id).map(bell::let_go).unwrap_or_default();
-            (bell::take(claim.id), after)
-        } else {
-            ("0".to_owned(), String::new())
-        };
+        let (ring, after) = self.ring(link, claim);
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
@@ -71,14 +97,17 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(claim.ttl.get()))),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("ring", Value::Sql(&ring)),
+            ("ring", bell::take(ring.as_deref())),
         ];
-        let has_row = self.alone.known().keys.contains(hash);
-        let script = if has_row { &self.scripts.again } else { &self.scripts.alone };
-        let mut sql = String::with_capacity(2048);
-        script.write(&mut sql, &values);
-        sql.push_str(after.trim_start_matches(';'));
-        let answer = link.send(Op::Attempt, sql).await?;
+        let answer = if has_row && after.is_empty() {
+            link.send_bound(Op::Attempt, &self.scripts.again, &values).await?
+        } else {
+            let script = if has_row { &self.scripts.again } else { &self.scripts.alone };
+            let mut sql = String::with_capacity(2048);
+            script.write(&mut sql, &values);
+            sql.push_str(after.trim_start_matches(';'));
+            link.send(Op::Attempt, sql).await?
+        };
         let (changed, drawn) = answer.done(usize::from(!has_row));
         if drawn == 0 || (has_row && changed == 0) {
             self.alone.known().keys.remove(hash);
@@ -91,30 +120,27 @@ impl MysqlEngine {
         Ok(Some(Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: None })))
     }
 
-    /// Gives back a key that this claim has alone. `false` if it is not so.
-    pub(crate) async fn leave_alone(&self, claim: &Claim, hash: &Hash, link: &Link) -> Result<bool> {
+    /// Gives back a key that this claim has alone. `false` if it is not alone any more, `None` if it never was.
+    pub(crate) async fn leave_alone(&self, claim: &Claim, hash: &Hash, link: &Link) -> Result<Option<bool>> {
         if !self.alone.known().claims.remove(&claim.id) {
-            return Ok(false);
+            return Ok(None);
         }
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let ring = if self.rings(link) { bell::free(claim.id) } else { "0".to_owned() };
+        let ring = self.rings(link).then(|| bell::name(claim.id));
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("life", Value::Bytes(&life)),
             ("id", Value::Bytes(&id)),
-            ("ring", Value::Sql(&ring)),
+            ("ring", bell::free(ring.as_deref())),
         ];
-        let answer = link.send(Op::Release, self.scripts.leave.text(&values)).await?;
+        let answer = link.send_bound(Op::Release, &self.scripts.leave, &values).await?;
         if answer.done(0).0 == 0 {
-            return Ok(false);
+            self.alone.met(hash, true);
+            return Ok(Some(false));
         }
         link.bells.remove(claim.id);
-        let mut known = self.alone.known();
-        if known.keys.len() >= MOST_KEYS {
-            known.keys.clear();
-        }
-        known.keys.insert(*hash);
-        Ok(true)
+        remember(&mut self.alone.known().keys, hash);
+        Ok(Some(true))
     }
 
     /// Forgets that a claim went the short way.

@@ -11,7 +11,7 @@ use std::{
 
 use tenure_core::{ClaimId, Op, Result};
 
-use crate::link::Link;
+use crate::{link::Link, script::Value};
 
 /// The most doorbells that a session holds. MariaDB goes through all the locks of a session whenever it opens a table,
 /// so that thousands would make every verb slow. Beyond that the oldest is let go, whose waiters then look for
@@ -38,26 +38,26 @@ impl Bells {
     }
 }
 
-/// The name of a claim's doorbell, as it stands in statements. The names of a server are one space for all its
-/// databases and have at most 64 characters; the id is the claim's alone, wherever it is.
+/// The name of a claim's doorbell. The names of a server are one space for all its databases and have at most 64
+/// characters; the id is the claim's alone, wherever it is.
 pub(crate) fn name(id: ClaimId) -> String {
-    format!("'tenure.{id}'")
+    format!("tenure.{id}")
 }
 
-/// An expression that takes a claim's doorbell, unless it has it, and is 0.
-pub(crate) fn take(id: ClaimId) -> String {
-    let name = name(id);
-    format!("0 * COALESCE(IF(IS_FREE_LOCK({name}), GET_LOCK({name}, 0), 0), 0)")
+/// An expression that takes a doorbell, unless the session has it, and is 0. That of no doorbell is 0 too.
+pub(crate) fn take(name: Option<&str>) -> Value<'_> {
+    let expression = "0 * COALESCE(IF(IS_FREE_LOCK({}), GET_LOCK({}, 0), 0), 0)";
+    name.map_or(Value::Sql("0"), |name| Value::Named(expression, name))
 }
 
-/// An expression that lets a claim's doorbell go, and is 0.
-pub(crate) fn free(id: ClaimId) -> String {
-    format!("0 * COALESCE(RELEASE_LOCK({}), 0)", name(id))
+/// An expression that lets a doorbell go, and is 0. That of no doorbell is 0 too.
+pub(crate) fn free(name: Option<&str>) -> Value<'_> {
+    name.map_or(Value::Sql("0"), |name| Value::Named("0 * COALESCE(RELEASE_LOCK({}), 0)", name))
 }
 
 /// What lets a claim's doorbell go, for the end of a text.
 pub(crate) fn let_go(id: ClaimId) -> String {
-    format!("; DO RELEASE_LOCK({})", name(id))
+    format!("; DO RELEASE_LOCK('{}')", name(id))
 }
 
 /// Whether doorbells work between these two connections: that a session keeps several at once from one request to the
@@ -70,7 +70,7 @@ pub(crate) async fn work(one: &Link, two: &Link) -> Result<bool> {
         (one, "RELEASE_LOCK({})"),
         (two, "IS_FREE_LOCK({})"),
     ] {
-        let of = |name: &str| function.replace("{}", name);
+        let of = |name: &str| function.replace("{}", &format!("'{name}'"));
         let answer = link.send(Op::Connect, format!("SELECT {} AND {}", of(&first), of(&second))).await?;
         if !answer.row(Op::Connect)?.is(0) {
             return Ok(false);
@@ -94,6 +94,6 @@ mod tests {
         assert_eq!(bells.add(ids[MOST]), Some(ids[0]));
         bells.remove(ids[1]);
         assert_eq!(bells.add(ids[0]), None);
-        assert!(name(ids[0]).len() <= 66, "names of MySQL have 64 characters");
+        assert!(name(ids[0]).len() <= 64, "names of MySQL have 64 characters");
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! A claim that is alone on its key stands in that row itself, so that to take and to release it is one statement each
 //! (`src/alone.rs`). Where somebody else came meanwhile, such a release takes a second round trip; so does an attempt
-//! that finds that it is not alone.
+//! that finds that it is not alone. A line in which somebody was met last time is joined and left in few statements
+//! (`src/crowd.rs`), with the same reservation.
 //!
 //! **Numbers** are a hybrid clock: above every number drawn before and not below the server's time in microseconds.
 //! The largest so far stands in the key's row. Rows of keys that nobody wants are removed after a minute, some at a
@@ -23,6 +24,7 @@
 mod alone;
 mod answer;
 mod bell;
+mod crowd;
 mod engine;
 mod facts;
 mod guarded;

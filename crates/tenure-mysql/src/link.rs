@@ -1,28 +1,30 @@
-//! One connection to one server, for as long as both live, in a task of its own.
+//! One connection to one server, for as long as both live.
 //!
-//! A verb that is given up must not leave half an answer to the next one. So the task alone reads and writes the
-//! connection, and a verb is a message to it: what was sent is carried out to its end, whoever still listens. What
-//! deadlines can be believed depends on which server wrote them and when it was started, so a link ends with its
-//! connection and knows the life of the server at its other end.
+//! A verb that is given up must not leave half an answer to the next one. So what was sent is carried out to its end,
+//! whoever still listens: by the verb itself, which costs no switch of tasks, or once it is dropped by a task of its
+//! own. What deadlines can be believed depends on which server wrote them and when it was started, so a link ends with
+//! its connection and knows the life of the server at its other end.
 
 use std::{
     fmt,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-use futures_util::TryStreamExt;
+use futures_util::{FutureExt, TryStreamExt, future::BoxFuture};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Either, Executor, MySqlConnection,
     mysql::{MySqlConnectOptions, MySqlSslMode},
 };
 use tenure_core::{Address, Op, Result};
 use tokio::{
-    sync::{mpsc, oneshot},
-    task::AbortHandle,
+    runtime::Handle,
+    sync::{Mutex, OwnedMutexGuard, watch},
     time::timeout,
 };
 
@@ -30,7 +32,8 @@ use crate::{
     answer::{Answer, Fields, nonsense},
     bell::Bells,
     facts::{ASK, Found},
-    trouble::{no_answer, no_connection, verb_failed},
+    script::{Bound, Script, Value},
+    trouble::{is_unprepared, no_answer, no_connection, verb_failed},
     url::{MysqlOptions, Tls},
 };
 
@@ -39,8 +42,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
 /// a dead route a new one may get through.
 const SILENCE: Duration = Duration::from_millis(250);
-/// The most requests that wait for a connection.
-const MOST_REQUESTS: usize = 1024;
+/// The most statements that the server is asked to keep for a connection; there are two.
+const PREPARED: usize = 4;
 /// How often a server is asked about itself: a second may begin meanwhile.
 const ASKED: usize = 5;
 
@@ -64,12 +67,13 @@ pub(crate) enum Purpose {
 
 pub(crate) struct Link {
     pub(crate) address: Address,
-    requests: mpsc::Sender<Request>,
+    /// Whoever has a request under way has the connection; nobody, once it is over.
+    conn: Arc<Mutex<Option<MySqlConnection>>>,
     pub(crate) found: Found,
     /// The doorbells that its session holds.
     pub(crate) bells: Bells,
     state: Arc<State>,
-    task: AbortHandle,
+    runtime: Handle,
 }
 
 /// What the connections of a client know together of the way to the server.
@@ -83,17 +87,14 @@ pub(crate) struct Way {
 
 struct State {
     way: Arc<Way>,
-    ended: AtomicBool,
+    ended: watch::Sender<bool>,
+    /// Whether statements are sent as text only.
+    plain: AtomicBool,
     /// When the last answer came.
     heard: AtomicU64,
     /// When the oldest request was sent that was given up unanswered, in microseconds by `Way::age`; zero if something
     /// was answered since.
     silent_since: AtomicU64,
-}
-
-struct Request {
-    sql: String,
-    reply: oneshot::Sender<Result<Answer, sqlx::Error>>,
 }
 
 impl Link {
@@ -118,20 +119,25 @@ impl Link {
             timeout(CONNECT, connecting).await.map_err(|_| no_answer(Op::Connect, address))??;
         found.check(options)?;
         let state = Arc::new(State {
-            ended: AtomicBool::new(false),
+            ended: watch::Sender::new(false),
+            plain: AtomicBool::new(false),
             heard: AtomicU64::new(way.age()),
             silent_since: AtomicU64::new(0),
             way,
         });
-        let (requests, inbox) = mpsc::channel(MOST_REQUESTS);
-        let task = tokio::spawn(serve(conn, inbox, state.clone())).abort_handle();
-        let bells = Bells::default();
-        Ok(Arc::new(Self { address: address.clone(), requests, found, bells, state, task }))
+        Ok(Arc::new(Self {
+            address: address.clone(),
+            conn: Arc::new(Mutex::new(Some(conn))),
+            found,
+            bells: Bells::default(),
+            state,
+            runtime: Handle::current(),
+        }))
     }
 
     /// Whether a request is worth sending on it.
     pub(crate) fn works(&self) -> bool {
-        if self.state.ended.load(Ordering::Acquire) {
+        if self.state.has_ended() {
             return false;
         }
         let State { way, heard, silent_since, .. } = &*self.state;
@@ -148,27 +154,93 @@ impl Link {
     pub(crate) fn end(&self) {
         let since = self.state.silent_since.load(Ordering::Acquire);
         self.state.way.silent.fetch_max(since, Ordering::AcqRel);
-        self.state.ended.store(true, Ordering::Release);
-        self.task.abort();
+        self.state.ended.send_replace(true);
+    }
+
+    /// Sends one statement of a script that is used again and again, without the text after the first time. Where
+    /// that is refused (the server has no room for it, a pooler knows nothing of it) it is sent as text from then on.
+    pub(crate) async fn send_bound(
+        &self,
+        op: Op,
+        script: &Script,
+        values: &[(&str, Value<'_>)],
+    ) -> Result<Answer> {
+        if !self.state.plain.load(Ordering::Relaxed) {
+            let (sql, values) = script.bound(values);
+            match self.request(op, Words::Bound(sql, values)).await {
+                Err(err) if is_unprepared(&err) => self.state.plain.store(true, Ordering::Relaxed),
+                answer => return answer,
+            }
+        }
+        self.send(op, script.text(values)).await
     }
 
     /// Sends statements and waits for their answers.
     pub(crate) async fn send(&self, op: Op, sql: String) -> Result<Answer> {
+        self.request(op, Words::Text(sql)).await
+    }
+
+    async fn request(&self, op: Op, words: Words) -> Result<Answer> {
         let mut waiting = Waiting { state: &self.state, sent: self.state.way.age(), answered: false };
-        let (reply, answer) = oneshot::channel();
-        let outcome = match self.requests.send(Request { sql, reply }).await {
-            Ok(()) => answer.await.map_err(|_| true),
-            Err(_) => Err(false),
+        let sent = AtomicBool::new(false);
+        let answer = tokio::select! {
+            biased;
+            answer = self.ask(words, &sent) => answer,
+            () = self.state.over() => None,
         };
         waiting.answered = true;
-        match outcome {
-            Ok(answer) => answer.map_err(|err| verb_failed(op, &self.address, err)),
-            Err(maybe_sent) => {
-                self.state.ended.store(true, Ordering::Release);
-                let err = no_answer(op, &self.address);
-                Err(if maybe_sent { err } else { err.not_applied() })
-            }
+        match answer {
+            Some(answer) => answer.map_err(|err| verb_failed(op, &self.address, err)),
+            None if sent.into_inner() => Err(no_answer(op, &self.address)),
+            None => Err(no_answer(op, &self.address).not_applied()),
         }
+    }
+
+    /// Carries statements out when it is their turn. `None` if the connection is gone by then.
+    async fn ask(&self, words: Words, sent: &AtomicBool) -> Option<Result<Answer, sqlx::Error>> {
+        let mut home = self.conn.clone().lock_owned().await;
+        let conn = home.take()?;
+        sent.store(true, Ordering::Relaxed);
+        let work = carry_out(conn, home, words, self.state.clone()).boxed();
+        Some(UnderWay { work: Some(work), state: &self.state, runtime: &self.runtime }.await)
+    }
+}
+
+/// What is sent.
+enum Words {
+    Text(String),
+    Bound(String, Vec<Bound>),
+}
+
+/// Statements under way. Dropped before their answer came, they go on in a task of their own until it comes or the
+/// connection is given up.
+struct UnderWay<'a> {
+    work: Option<BoxFuture<'static, Result<Answer, sqlx::Error>>>,
+    state: &'a Arc<State>,
+    runtime: &'a Handle,
+}
+
+impl Future for UnderWay<'_> {
+    type Output = Result<Answer, sqlx::Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        let answer = std::task::ready!(work.poll_unpin(cx));
+        self.work = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take().filter(|_| !self.state.has_ended()) else { return };
+        let state = self.state.clone();
+        self.runtime.spawn(async move {
+            tokio::select! {
+                _ = work => {}
+                () = state.over() => {}
+            }
+        });
     }
 }
 
@@ -195,42 +267,55 @@ impl Way {
     }
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        // Requests under way are carried out; then the task sees that nobody can send another.
-        self.state.ended.store(true, Ordering::Release);
+impl State {
+    fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    /// Resolves when the connection is given up.
+    async fn over(&self) {
+        // It fails if the sender is gone, which is in `self`.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 }
 
-/// Carries out requests one after the other, until one breaks the connection or nobody can send any more.
-async fn serve(mut conn: MySqlConnection, mut inbox: mpsc::Receiver<Request>, state: Arc<State>) {
-    while let Some(Request { sql, reply }) = inbox.recv().await {
-        if reply.is_closed() {
-            continue; // given up before it was sent: it has not happened
-        }
-        let answer = run(&mut conn, sql).await;
-        let mut whole = match &answer {
-            Ok(_) => true,
-            // The statements after the refused one were not carried out, and those before are not committed.
-            Err(sqlx::Error::Database(_)) => run(&mut conn, "ROLLBACK".to_owned()).await.is_ok(),
-            Err(_) => false,
-        };
-        if let Err(err) = &answer {
-            whole &= !crate::trouble::ends_link(err);
-        }
-        state.heard.store(state.way.age(), Ordering::Release);
-        state.silent_since.store(0, Ordering::Release);
-        if !whole {
-            state.ended.store(true, Ordering::Release);
-        }
-        // Whoever asked may have given up.
-        let _ = reply.send(answer);
-        if !whole {
-            return;
+impl Drop for Link {
+    fn drop(&mut self) {
+        // A request that is under way is carried out.
+        if let Some(conn) = self.conn.try_lock().ok().and_then(|mut conn| conn.take()) {
+            self.runtime.spawn(timeout(CONNECT, conn.close()));
         }
     }
-    // It is over either way.
-    let _ = timeout(CONNECT, conn.close()).await;
+}
+
+/// Carries statements out to their end, and puts the connection back if it is as before.
+async fn carry_out(
+    mut conn: MySqlConnection,
+    mut home: OwnedMutexGuard<Option<MySqlConnection>>,
+    words: Words,
+    state: Arc<State>,
+) -> Result<Answer, sqlx::Error> {
+    let answer = match words {
+        Words::Text(sql) => run(&mut conn, sql).await,
+        Words::Bound(sql, values) => run_bound(&mut conn, sql, values).await,
+    };
+    let mut whole = match &answer {
+        Ok(_) => true,
+        // The statements after the refused one were not carried out, and those before are not committed.
+        Err(sqlx::Error::Database(_)) => run(&mut conn, "ROLLBACK".to_owned()).await.is_ok(),
+        Err(_) => false,
+    };
+    if let Err(err) = &answer {
+        whole &= !crate::trouble::ends_link(err);
+    }
+    state.heard.store(state.way.age(), Ordering::Release);
+    state.silent_since.store(0, Ordering::Release);
+    if whole {
+        *home = Some(conn);
+    } else {
+        state.ended.send_replace(true);
+    }
+    answer
 }
 
 /// Sends statements in one packet, and reads all their answers.
@@ -251,13 +336,32 @@ async fn run(conn: &mut MySqlConnection, sql: String) -> Result<Answer, sqlx::Er
     Ok(answer)
 }
 
+/// Sends one statement that selects nothing, with its values beside it.
+async fn run_bound(
+    conn: &mut MySqlConnection,
+    sql: String,
+    values: Vec<Bound>,
+) -> Result<Answer, sqlx::Error> {
+    // The text of a script, and nothing else.
+    let mut query = sqlx::query(AssertSqlSafe(sql));
+    for value in values {
+        query = match value {
+            Bound::Bytes(bytes) => query.bind(bytes),
+            Bound::Number(number) => query.bind(number),
+            Bound::Text(text) => query.bind(text),
+        };
+    }
+    let done = query.execute(conn).await?;
+    Ok(Answer { sets: vec![Vec::new()], done: vec![(done.rows_affected(), done.last_insert_id())] })
+}
+
 fn connect_options(options: &MysqlOptions) -> Result<MySqlConnectOptions> {
     let mut connect = MySqlConnectOptions::new()
         .host(&options.address.host)
         .port(options.address.port)
         .username(&options.user)
         .database(&options.database)
-        .statement_cache_capacity(0)
+        .statement_cache_capacity(PREPARED)
         .disable_statement_logging();
     if let Some(password) = &options.password {
         connect = connect.password(password);
@@ -312,7 +416,7 @@ impl Drop for Waiting<'_> {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ended = if self.state.ended.load(Ordering::Acquire) { ", ended" } else { "" };
+        let ended = if self.state.has_ended() { ", ended" } else { "" };
         write!(f, "Link({}, life {:x}{ended})", self.address, self.found.incarnation())
     }
 }

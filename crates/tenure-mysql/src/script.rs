@@ -11,6 +11,16 @@ pub(crate) enum Value<'a> {
     Number(u64),
     /// Statement text that was put together from the others here.
     Sql(&'a str),
+    /// An expression in which each `{}` stands for the name of a doorbell.
+    Named(&'static str, &'a str),
+}
+
+/// A value that is sent beside a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Bytes(Vec<u8>),
+    Number(u64),
+    Text(String),
 }
 
 /// Statements of one table set.
@@ -19,6 +29,8 @@ pub(crate) struct Scripts {
     pub(crate) alone: Script,
     pub(crate) again: Script,
     pub(crate) leave: Script,
+    pub(crate) join: Script,
+    pub(crate) part: Script,
     pub(crate) create: Script,
     pub(crate) spill: Script,
     pub(crate) find: Script,
@@ -68,6 +80,8 @@ impl Scripts {
             alone: read(include_str!("sql/alone.sql")),
             again: read(include_str!("sql/again.sql")),
             leave: read(include_str!("sql/leave.sql")),
+            join: read(include_str!("sql/join.sql")),
+            part: read(include_str!("sql/part.sql")),
             spill: read(include_str!("sql/spill.sql")),
             create: read(include_str!("sql/create.sql")),
             find: read(include_str!("sql/find.sql")),
@@ -184,6 +198,20 @@ impl Script {
         }
     }
 
+    /// The text with a `?` for each value, so that it is the same whatever these are, and the values.
+    pub(crate) fn bound(&self, values: &[(&str, Value<'_>)]) -> (String, Vec<Bound>) {
+        let (mut sql, mut bound) = (String::with_capacity(1024), Vec::with_capacity(24));
+        for (text, hole) in &self.parts {
+            sql.push_str(text);
+            match values.iter().find(|(name, _)| name == hole) {
+                Some((_, value)) => value.bind(&mut sql, &mut bound),
+                None => debug_assert!(hole.is_empty(), "no value for :{hole}"),
+            }
+        }
+        sql.truncate(sql.trim_end_matches(';').len());
+        (sql, bound)
+    }
+
     /// The text alone.
     pub(crate) fn text(&self, values: &[(&str, Value<'_>)]) -> String {
         let mut sql = String::new();
@@ -207,7 +235,21 @@ impl Value<'_> {
             // Writing to a text cannot fail.
             Self::Number(number) => drop(write!(sql, "{number}")),
             Self::Sql(text) => sql.push_str(text),
+            Self::Named(expression, name) => sql.push_str(&expression.replace("{}", &format!("'{name}'"))),
         }
+    }
+
+    fn bind(&self, sql: &mut String, bound: &mut Vec<Bound>) {
+        match *self {
+            Self::Bytes(bytes) => bound.push(Bound::Bytes(bytes.to_vec())),
+            Self::Number(number) => bound.push(Bound::Number(number)),
+            Self::Sql(text) => return sql.push_str(text),
+            Self::Named(expression, name) => {
+                bound.extend(expression.matches("{}").map(|_| Bound::Text(name.to_owned())));
+                return sql.push_str(&expression.replace("{}", "?"));
+            }
+        }
+        sql.push('?');
     }
 }
 
@@ -220,6 +262,23 @@ mod tests {
         let script = Script::parse("-- :x\nSELECT :h,\n  '00:00:00', :number;");
         let values = [("h", Value::Bytes(b"a'\0;")), ("number", Value::Number(7))];
         assert_eq!(script.text(&values), "SELECT X'6127003b', '00:00:00', 7;");
+    }
+
+    #[test]
+    fn the_text_of_what_is_bound_does_not_depend_on_it() {
+        let script = Script::parse("UPDATE t SET a = :h, b = 1 + :ring WHERE c > :h AND :number;");
+        let of = |bytes: &'static [u8], name| {
+            script.bound(&[
+                ("h", Value::Bytes(bytes)),
+                ("ring", Value::Named("IF({}, {}, 0)", name)),
+                ("number", Value::Number(7)),
+            ])
+        };
+        let (text, bound) = of(b"x", "bell");
+        assert_eq!(text, "UPDATE t SET a = ?, b = 1 + IF(?, ?, 0) WHERE c > ? AND ?");
+        let (h, name) = (Bound::Bytes(b"x".to_vec()), Bound::Text("bell".to_owned()));
+        assert_eq!(bound, [h.clone(), name.clone(), name, h, Bound::Number(7)]);
+        assert_eq!(of(b"other", "else").0, text);
     }
 
     #[test]

@@ -22,8 +22,21 @@ pub(crate) fn ends_link(err: &sqlx::Error) -> bool {
 
 /// Whether a verb failed because a table is not there.
 pub(crate) fn is_missing_table(err: &Error) -> bool {
-    let source = std::error::Error::source(err).and_then(|err| err.downcast_ref::<sqlx::Error>());
-    source.is_some_and(|err| code(err) == 1146)
+    source_code(err) == 1146
+}
+
+/// Whether a verb failed, and was undone, because a row was there already.
+pub(crate) fn is_duplicate(err: &Error) -> bool {
+    source_code(err) == 1062
+}
+
+/// Whether a verb was refused because its statement could not be prepared, or is not known any more.
+pub(crate) fn is_unprepared(err: &Error) -> bool {
+    matches!(source_code(err), 1243 | 1295 | 1461)
+}
+
+fn source_code(err: &Error) -> u16 {
+    std::error::Error::source(err).and_then(|err| err.downcast_ref::<sqlx::Error>()).map_or(0, code)
 }
 
 /// An answer of the server, or the lack of one, to a verb.
@@ -55,7 +68,7 @@ pub(crate) fn verb_failed(op: Op, address: &Address, err: sqlx::Error) -> Error 
             false,
             format!("{address} writes statements to its binary log; set binlog_format to ROW or MIXED"),
         ),
-        1040 | 1203 | 1226 => {
+        1040 | 1203 | 1226 | 1243 | 1295 | 1461 => {
             (ErrorKind::Unavailable, false, format!("{address} has no connection or statement left"))
         }
         1114 | 1021 | 1041 | 1037 | 1038 => {

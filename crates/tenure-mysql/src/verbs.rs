@@ -27,9 +27,13 @@ impl MysqlEngine {
         if let Some(attempt) = self.take_alone(claim, &hash, &link).await? {
             return Ok(attempt);
         }
+        if let Some(attempt) = self.join(claim, &hash, &link).await? {
+            self.note(claim, &hash, &link, &attempt);
+            return Ok(attempt);
+        }
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let bell = bell::name(claim.id);
+        let bell = format!("'{}'", bell::name(claim.id));
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
@@ -58,19 +62,33 @@ impl MysqlEngine {
             after = link.bells.add(claim.id).map(bell::let_go).unwrap_or_default();
         }
         let answer = self.run(Op::Attempt, &link, &scripts, &values, &after).await?;
-        let attempt = self.read_attempt(claim, &link.found, answer.row(Op::Attempt)?);
-        match &attempt {
-            Ok(Attempt::Busy(Busy { seat: Some(seat), .. })) => self.waits.expect(claim, seat.seq),
-            Ok(Attempt::Granted(_)) => self.waits.forget(claim.id),
-            Ok(Attempt::Busy(_)) | Err(_) => {
+        match self.read_attempt(claim, &link.found, answer.row(Op::Attempt)?) {
+            Ok(attempt) => {
+                self.note(claim, &hash, &link, &attempt);
+                Ok(attempt)
+            }
+            Err(err) => {
+                link.bells.remove(claim.id);
+                self.waits.forget(claim.id);
+                Err(err)
+            }
+        }
+    }
+
+    /// Remembers what an attempt was told.
+    fn note(&self, claim: &Claim, hash: &Hash, link: &Link, attempt: &Attempt) {
+        self.alone.met(hash, matches!(attempt, Attempt::Busy(_)));
+        match attempt {
+            Attempt::Busy(Busy { seat: Some(seat), .. }) => self.waits.expect(claim, seat.seq),
+            Attempt::Granted(_) => self.waits.forget(claim.id),
+            Attempt::Busy(_) => {
                 link.bells.remove(claim.id);
                 self.waits.forget(claim.id);
             }
         }
-        attempt
     }
 
-    fn read_attempt(&self, claim: &Claim, found: &Found, row: &Fields) -> Result<Attempt> {
+    pub(crate) fn read_attempt(&self, claim: &Claim, found: &Found, row: &Fields) -> Result<Attempt> {
         let lost = |why: &'static str| Error::new(ErrorKind::Lost, Op::Attempt, why).not_applied();
         match row.number(1) {
             Some(1 | 3) => return Err(lost("an operator evicted this claim from the line")),
@@ -138,7 +156,15 @@ impl MysqlEngine {
         let link = self.link(Op::Release, &hash).await?;
         match answered {
             Answered::All => {
-                if self.leave_alone(claim, &hash, &link).await? {
+                let left = match self.leave_alone(claim, &hash, &link).await? {
+                    Some(left) => left,
+                    None => {
+                        let bell = self.let_go(&link, claim);
+                        self.part(claim, &hash, &link, &bell).await?
+                    }
+                };
+                if left {
+                    self.waits.forget(claim.id);
                     self.sweep_at_times(&link, &hash).await;
                     return Ok(Released::Freed);
                 }

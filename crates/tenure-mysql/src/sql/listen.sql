@@ -15,5 +15,4 @@ SELECT IF(@blocked, COALESCE(
 SET @bell = LOWER(CONCAT('tenure.', HEX(@ahead)));
 SET @rings = IF(@bell IS NULL, 0, NOT IS_FREE_LOCK(@bell));
 SET @rung = IF(@rings, GET_LOCK(@bell, :seconds), 0);
-DO IF(@rung = 1, RELEASE_LOCK(@bell), 0);
-SELECT @rings;
+SELECT @rings, IF(@rung = 1, RELEASE_LOCK(@bell), 0);

@@ -1,0 +1,75 @@
+//! A line of several: to join it at its end and to leave it, in few statements.
+//!
+//! As on the short way of a claim that is alone, whatever is not so simple changes nothing, and the verb goes the long
+//! way on a second trip.
+
+use tenure_core::{Attempt, Claim, Op, Patience, Result, Seq};
+
+use crate::{
+    MysqlEngine, bell,
+    link::Link,
+    script::Value,
+    trouble::is_duplicate,
+    words::{Hash, micros, mode_numbers},
+};
+
+impl MysqlEngine {
+    /// Takes a place behind others. `None` if it is not so, or another attempt must say how the claim stands.
+    pub(crate) async fn join(&self, claim: &Claim, hash: &Hash, link: &Link) -> Result<Option<Attempt>> {
+        // A floor must be looked at, and whoever does not wait leaves no place behind.
+        let simple = claim.patience == Patience::Queue && claim.floor == Seq::ZERO;
+        if !simple || !self.alone.is_crowded(hash) || self.waits.knows(claim.id) {
+            return Ok(None);
+        }
+        let (mode, take, total) = mode_numbers(claim.mode);
+        let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
+        let (ring, after) = self.ring(link, claim);
+        let values = [
+            ("h", Value::Bytes(&hash.0)),
+            ("life", Value::Bytes(&life)),
+            ("id", Value::Bytes(&id)),
+            ("mode", Value::Number(mode)),
+            ("take", Value::Number(take.into())),
+            ("total", Value::Number(total.into())),
+            ("ttl", Value::Number(micros(claim.ttl.get()))),
+            ("who", Value::Bytes(claim.note.who().as_bytes())),
+            ("label", Value::Bytes(claim.note.label().as_bytes())),
+            ("ring", bell::take(ring.as_deref())),
+        ];
+        let answer = match self.run(Op::Attempt, link, &[&self.scripts.join], &values, &after).await {
+            Err(err) if is_duplicate(&err) => return Ok(None),
+            answer => answer?,
+        };
+        if answer.done(2).0 == 0 {
+            self.alone.met(hash, false);
+            return Ok(None);
+        }
+        let row = answer.row(Op::Attempt)?;
+        let lapsed = |first: i64| row.number(4).is_none_or(|now| first <= now);
+        if row.number(7).is_some_and(lapsed) {
+            return Ok(None);
+        }
+        self.read_attempt(claim, &link.found, row).map(Some)
+    }
+
+    /// Leaves a line in which others may stand. `false` if it is not so simple.
+    pub(crate) async fn part(&self, claim: &Claim, hash: &Hash, link: &Link, after: &str) -> Result<bool> {
+        let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
+        let values = [("h", Value::Bytes(&hash.0)), ("life", Value::Bytes(&life)), ("id", Value::Bytes(&id))];
+        let answer = self.run(Op::Release, link, &[&self.scripts.part], &values, after).await?;
+        let (parted, nobody_left) = (answer.done(2).0 > 0, answer.done(3).0 > 0);
+        if parted {
+            self.alone.met(hash, !nobody_left);
+        }
+        Ok(parted)
+    }
+
+    /// The doorbell that a claim is to take, and what lets go of one that is too many, for the end of its text.
+    pub(crate) fn ring(&self, link: &Link, claim: &Claim) -> (Option<String>, String) {
+        if !self.rings(link) {
+            return (None, String::new());
+        }
+        let after = link.bells.add(claim.id).map(bell::let_go).unwrap_or_default();
+        (Some(bell::name(claim.id)), after)
+    }
+}
