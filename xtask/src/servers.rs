@@ -29,6 +29,7 @@ const SERVERS: &[Server] = &[
     Server { program: "initdb", package: "postgresql" },
     Server { program: "psql", package: "postgresql" },
     Server { program: "pgbouncer", package: "pgbouncer" },
+    Server { program: "etcd", package: "etcd-server" },
     // Makes the certificates for servers with TLS.
     Server { program: "openssl", package: "openssl" },
     // Sets the clock of one server.
