@@ -31,6 +31,7 @@ const SERVERS: &[Server] = &[
     Server { program: "pgbouncer", package: "pgbouncer" },
     // Opens the page of a sale.
     Server { program: "chromium", package: "chromium" },
+    Server { program: "etcd", package: "etcd-server" },
     // Makes the certificates for servers with TLS.
     Server { program: "openssl", package: "openssl" },
     // Sets the clock of one server.

@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 #[derive(Args, Debug)]
 pub(crate) struct On {
     /// The engine, as a URL: `file:` (this machine, the default), `file:/path`, `redis://host`,
-    /// `postgres://user@host/db`, `mysql://user@host/db`, `memcached://host`, ...
+    /// `postgres://user@host/db`, `mysql://user@host/db`, `memcached://host`, `etcd://h1,h2,h3`, ...
     ///
     /// Without this flag, the variable TENURE_URL is used. A password in a flag shows in the list of processes:
     /// use the variable or --on-file for one.

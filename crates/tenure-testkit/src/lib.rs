@@ -11,13 +11,15 @@
 //! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
 //! - [`walks`]: random walks on an engine and on memory, compared verb by verb.
 //! - [`cancel`]: dropping a future at every point where it waits.
-//! - `process`, `redis`, `mariadb`, `memcached`, `postgres`, `pgbouncer`, `proxy` (on Linux): private servers to kill, pause and
+//! - `process`, `redis`, `mariadb`, `memcached`, `postgres`, `pgbouncer`, `etcd`, `proxy` (on Linux): private servers to kill, pause and
 //!   restart, and the network between them and a client, to break.
 
 pub mod cancel;
 mod clock;
 pub mod conformance;
 mod cx;
+#[cfg(target_os = "linux")]
+pub mod etcd;
 mod failure;
 pub mod faults;
 pub mod helper;

@@ -1,6 +1,8 @@
 //! The stores that the suite runs against, one file each.
 
 #[cfg(target_os = "linux")]
+mod etcd;
+#[cfg(target_os = "linux")]
 mod file;
 #[cfg(target_os = "linux")]
 mod memcached;
@@ -59,6 +61,12 @@ pub fn all() -> Vec<Found> {
         redis::cluster(),
         #[cfg(target_os = "linux")]
         redis::quorum(),
+        #[cfg(target_os = "linux")]
+        etcd::single(),
+        #[cfg(target_os = "linux")]
+        etcd::restarted(),
+        #[cfg(target_os = "linux")]
+        etcd::cluster(),
     ]
 }
 
@@ -68,6 +76,8 @@ pub fn all() -> Vec<Found> {
 /// If no file here knows the URL or the store cannot be opened.
 pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
     match url.split_once(':') {
+        #[cfg(target_os = "linux")]
+        Some(("etcd", _)) => etcd::open(url).await,
         #[cfg(target_os = "linux")]
         Some(("file", dir)) => file::open_in(dir.into()).await,
         #[cfg(target_os = "linux")]

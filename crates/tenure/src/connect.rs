@@ -23,6 +23,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// | `memcached://host1[:11211][,host2…]` | memcached; each key is on one of the servers |
 /// | `mysql://user:password@host[:3306]/database` | MySQL or MariaDB |
 /// | `postgres://user:password@host[:5432]/database` | PostgreSQL |
+/// | `etcd://[user:password@]host1[:2379],host2,host3` | etcd; `etcds:` with TLS |
 ///
 /// Every engine takes `?ttl=15s` (how long a lock outlives its holder) and `?who=name` (shown to people).
 ///
@@ -74,6 +75,7 @@ const ENGINES: &[(&str, &[&str])] = &[
     ("memcached", &["memcached"]),
     ("mysql", &["mysql", "mariadb"]),
     ("postgres", &["postgres", "postgresql"]),
+    ("etcd", &["etcd", "etcds"]),
 ];
 
 /// One arm per engine.
@@ -118,6 +120,13 @@ async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
             let options = MysqlOptions::from_url(url)?;
             url.no_more_options(&valid(OPTIONS))?;
             Ok(MysqlEngine::open(options).await?)
+        }
+        #[cfg(feature = "etcd")]
+        "etcd" | "etcds" => {
+            use tenure_etcd::{EtcdEngine, EtcdOptions, OPTIONS};
+            let options = EtcdOptions::from_url(url)?;
+            url.no_more_options(&valid(OPTIONS))?;
+            Ok(EtcdEngine::open(options).await?)
         }
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" => {

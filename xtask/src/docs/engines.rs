@@ -1,5 +1,6 @@
 use tenure::Quorum;
 use tenure_core::{Crash, Grade, Guarantees, Wake};
+use tenure_etcd as etcd;
 use tenure_mysql as mysql;
 use tenure_postgres as postgres;
 use tenure_redis::{Kind, guarantees_of};
@@ -22,6 +23,7 @@ pub(super) fn all() -> Vec<Guarantees> {
         mysql("mysql with replicas", mysql::Kind::Replicated),
         postgres("postgres", postgres::Kind::Durable { standbys: false }),
         postgres("postgres, asynchronous standbys", postgres::Kind::Replicated),
+        etcd::guarantees_of(etcd::Kind::Cluster),
     ]
 }
 

@@ -8,6 +8,7 @@ mod busy;
 mod docs;
 mod doctor;
 mod engine;
+mod etcd;
 mod explain;
 mod forward;
 mod inspect;

@@ -1,0 +1,306 @@
+//! The verbs.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use async_trait::async_trait;
+use tenure_core::{
+    Answered, Attempt, Claim, ClaimId, EngineId, Error, Evicted, Eviction, Fact, Filter, Guarantees, Held,
+    Mode, Op, Place, Released, Renewal, Result, Seq, Turn,
+};
+
+use crate::{
+    ENGINE,
+    facts::{Kind, facts, guarantees_of},
+    links::Links,
+    names::Names,
+    pb,
+    place::{self, nonsense},
+    session::{Beat, Session, seconds},
+    sessions::{CHUNK, Known, Sessions, stand, txn},
+    tls::Trust,
+    turn::turn,
+    url::EtcdOptions,
+    words::Words,
+};
+
+/// Locks in etcd.
+pub struct EtcdEngine {
+    sessions: Arc<Sessions>,
+    identity: EngineId,
+    guarantees: Guarantees,
+}
+
+impl EtcdEngine {
+    /// Connects to the first server that answers and knows a leader.
+    ///
+    /// # Errors
+    /// `Unavailable` if none does, `Denied` for a wrong password or a user who lacks rights, `Unsupported` for a
+    /// server older than 3.4.
+    pub async fn open(options: EtcdOptions) -> Result<Arc<Self>> {
+        let trust = match &options.tls {
+            Some(tls) => Some(Trust::load(tls).await?),
+            None => None,
+        };
+        let names = Names::new(&options.ns);
+        let hosts = options.hosts.len();
+        let sessions = Arc::new(Sessions::new(Links::new(options, trust), names));
+        let identity = identity(&sessions).await?;
+        let guarantees = guarantees_of(Kind::find(&sessions.links, hosts).await?);
+        Ok(Arc::new(Self { sessions, identity, guarantees }))
+    }
+
+    async fn renew_(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
+        const OP: Op = Op::Renew;
+        let asked = self.sessions.now();
+        let mut known = Vec::with_capacity(holds.len());
+        let mut sessions: HashMap<i64, Arc<Session>> = HashMap::new();
+        for hold in holds {
+            let place = match self.sessions.known(hold.claim.id) {
+                Some(place) => Some(place),
+                None => self.recognise(OP, hold.claim).await?,
+            };
+            let place = place.filter(|place| place.seq == hold.seq);
+            if let Some(place) = &place {
+                sessions.insert(place.session.lease, place.session.clone());
+            }
+            known.push(place);
+        }
+        let beats = sessions.values().map(|session| self.sessions.beat(OP, session));
+        let beats = futures_util::future::try_join_all(beats);
+        // A few are looked at one by one as well: somebody may have deleted a place by hand.
+        futures_util::try_join!(beats, self.look_at(&known, holds))?;
+        let mut answers = Vec::with_capacity(holds.len());
+        for (hold, place) in holds.iter().zip(known) {
+            answers.push(match place {
+                Some(place) if self.sessions.known(hold.claim.id).is_some_and(|now| now.seq == place.seq) => {
+                    self.renewed(hold, place, asked).await?
+                }
+                _ => Renewal::Lost,
+            });
+        }
+        Ok(answers)
+    }
+
+    /// A hold that lives on: for how long.
+    async fn renewed(&self, hold: &Held<'_>, place: Known, asked: tenure_core::Moment) -> Result<Renewal> {
+        let (claim, mut session) = (hold.claim, place.session.clone());
+        if session.seconds < seconds(claim.ttl.get()) {
+            let longer = self.sessions.fresh(Op::Renew, claim).await?;
+            if !self
+                .put_again(
+                    Op::Renew,
+                    &place,
+                    Words { ttl: claim.ttl.get(), ..place.words.clone() },
+                    &longer,
+                    claim,
+                )
+                .await?
+            {
+                return Ok(Renewal::Lost);
+            }
+            session = longer;
+        }
+        Ok(Renewal::Renewed(Some(session.left(asked, claim.ttl))))
+    }
+
+    async fn look_at(&self, known: &[Option<Known>], holds: &[Held<'_>]) -> Result<()> {
+        if known.is_empty() || known.len() > CHUNK {
+            return Ok(());
+        }
+        let link = self.sessions.links.at(Op::Renew).await?;
+        let there: Vec<(ClaimId, &Known)> = holds
+            .iter()
+            .zip(known)
+            .filter_map(|(hold, known)| Some((hold.claim.id, known.as_ref()?)))
+            .collect();
+        let stands = stand(Op::Renew, &link, there.iter().map(|(_, known)| *known)).await?;
+        for ((id, known), stands) in there.into_iter().zip(stands) {
+            if !stands {
+                self.sessions.lose(id, known);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds a place that this client took but never heard of.
+    async fn recognise(&self, op: Op, claim: &Claim) -> Result<Option<Known>> {
+        let sessions = &self.sessions;
+        let key = sessions.names.place(&claim.key, claim.id);
+        let link = sessions.links.at(op).await?;
+        let look = pb::RangeRequest { key, ..Default::default() };
+        let found: pb::RangeResponse = link.call(op, "etcdserverpb.KV/Range", &look).await?;
+        let found = place::read(op, &sessions.names, found.kvs)?.pop();
+        let ours = found.and_then(|place| Some((sessions.session_of(place.lease)?, place)));
+        let Some((session, place)) = ours.filter(|(_, place)| !place.words.stopped) else { return Ok(None) };
+        let known = Known { name: place.name, seq: place.seq, session, words: place.words, wait: None };
+        Ok(sessions.note(claim.id, known.clone()).then_some(known))
+    }
+
+    /// Writes a place of ours anew, and notes it.
+    async fn put_again(
+        &self,
+        op: Op,
+        place: &Known,
+        words: Words,
+        session: &Arc<Session>,
+        claim: &Claim,
+    ) -> Result<bool> {
+        let link = self.sessions.links.at(op).await?;
+        let (name, seq, lease) = (&place.name, place.seq.get(), place.session.lease);
+        let done = self.sessions.put_again(op, &link, name, seq, lease, &words, session).await?;
+        if done {
+            let known = Known { words, session: session.clone(), ..place.clone() };
+            return Ok(self.sessions.note(claim.id, known));
+        }
+        Ok(false)
+    }
+
+    async fn downgrade_(&self, hold: Held<'_>) -> Result<Renewal> {
+        const OP: Op = Op::Downgrade;
+        let asked = self.sessions.now();
+        let known = match self.sessions.known(hold.claim.id) {
+            Some(known) => Some(known),
+            None => self.recognise(OP, hold.claim).await?,
+        };
+        let Some(known) = known.filter(|known| known.seq == hold.seq) else { return Ok(Renewal::Lost) };
+        if matches!(known.words.mode, Mode::Permits(_)) {
+            return Err(Error::invalid("permits have no weaker mode to downgrade to").in_op(OP));
+        }
+        if self.sessions.beat(OP, &known.session).await? == Beat::Ended {
+            return Ok(Renewal::Lost);
+        }
+        let words = Words { mode: Mode::Shared, ..known.words.clone() };
+        if self.put_again(OP, &known, words, &known.session, hold.claim).await? {
+            Ok(Renewal::Renewed(Some(known.session.left(asked, hold.claim.ttl))))
+        } else {
+            self.sessions.lose(hold.claim.id, &known);
+            Ok(Renewal::Lost)
+        }
+    }
+
+    async fn release_(&self, claim: &Claim, answered: Answered) -> Result<Released> {
+        const OP: Op = Op::Release;
+        self.sessions.forget(claim.id);
+        let name = self.sessions.names.place(&claim.key, claim.id);
+        let owed = Owed { sessions: &self.sessions, name: Some(name.clone()) };
+        let link = self.sessions.links.at(OP).await?;
+        let delete = pb::DeleteRangeRequest { key: name, ..Default::default() };
+        let deleted = match answered {
+            Answered::All => {
+                let gone: pb::DeleteRangeResponse =
+                    link.call(OP, "etcdserverpb.KV/DeleteRange", &delete).await?;
+                gone.deleted
+            }
+            Answered::InDoubt => {
+                let lease = self.sessions.grave_lease(OP, &link, claim.ttl.get()).await?;
+                let grave =
+                    pb::PutRequest { key: self.sessions.names.grave(claim.id), value: Vec::new(), lease };
+                let success = vec![pb::Request::Delete(delete).into(), pb::Request::Put(grave).into()];
+                let done = txn(&link, OP, pb::TxnRequest { success, ..Default::default() }).await?;
+                match done.responses.into_iter().next().and_then(|op| op.response) {
+                    Some(pb::Response::Delete(gone)) => gone.deleted,
+                    _ => return Err(nonsense(OP)),
+                }
+            }
+        };
+        owed.paid();
+        Ok(if deleted > 0 { Released::Freed } else { Released::NotHeld })
+    }
+}
+
+/// A release that is under way. Dropped before it was answered, it is made up for later.
+struct Owed<'a> {
+    sessions: &'a Sessions,
+    name: Option<Vec<u8>>,
+}
+
+impl Owed<'_> {
+    fn paid(mut self) {
+        self.name = None;
+    }
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take() {
+            self.sessions.owe(name);
+        }
+    }
+}
+
+/// The identity that is kept in the store, drawn at its first use.
+async fn identity(sessions: &Sessions) -> Result<EngineId> {
+    const OP: Op = Op::Connect;
+    let link = sessions.links.at(OP).await?;
+    let key = sessions.names.about();
+    let value = EngineId::fresh().to_bytes().to_vec();
+    let look = pb::RangeRequest { key: key.clone(), ..Default::default() };
+    let found: pb::RangeResponse = link.call(OP, "etcdserverpb.KV/Range", &look).await?;
+    let mut kvs = found.kvs;
+    if kvs.is_empty() {
+        let request = pb::TxnRequest {
+            compare: vec![pb::Compare::created_at(key.clone(), 0)],
+            success: vec![
+                pb::Request::Put(pb::PutRequest { key, value, lease: 0 }).into(),
+                pb::Request::Range(look.clone()).into(),
+            ],
+            failure: vec![pb::Request::Range(look).into()],
+        };
+        kvs = txn(&link, OP, request).await?.ranges().flatten().collect();
+    }
+    let bytes = kvs.first().and_then(|kv| kv.value.as_slice().try_into().ok());
+    bytes.map(EngineId::from_bytes).ok_or_else(|| nonsense(OP))
+}
+
+#[async_trait]
+impl tenure_core::Engine for EtcdEngine {
+    fn guarantees(&self) -> Guarantees {
+        self.guarantees.clone()
+    }
+
+    fn identity(&self) -> EngineId {
+        self.identity
+    }
+
+    async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
+        self.sessions.attempt(claim).await.map_err(|err| err.with_key(&claim.key).with_engine(ENGINE))
+    }
+
+    async fn turn(&self, claim: &Claim) -> Turn {
+        turn(&self.sessions, claim).await
+    }
+
+    async fn renew(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
+        self.renew_(holds).await.map_err(|err| err.with_engine(ENGINE))
+    }
+
+    async fn downgrade(&self, hold: Held<'_>) -> Result<Renewal> {
+        self.downgrade_(hold).await.map_err(|err| err.with_key(&hold.claim.key).with_engine(ENGINE))
+    }
+
+    async fn release(&self, claim: &Claim, answered: Answered) -> Result<Released> {
+        self.release_(claim, answered).await.map_err(|err| err.with_key(&claim.key).with_engine(ENGINE))
+    }
+
+    async fn lost(&self) -> Vec<(ClaimId, Seq)> {
+        self.sessions.lost().await
+    }
+
+    async fn line(&self, filter: &Filter) -> Result<Vec<Place>> {
+        self.sessions.places(filter).await.map_err(|err| err.with_engine(ENGINE))
+    }
+
+    async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
+        self.sessions.evict(eviction).await.map_err(|err| err.with_key(&eviction.key).with_engine(ENGINE))
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        facts(&self.sessions.links).await.map_err(|err| err.with_engine(ENGINE))
+    }
+}
+
+impl fmt::Debug for EtcdEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdEngine").field("options", &self.sessions.links.options).finish_non_exhaustive()
+    }
+}

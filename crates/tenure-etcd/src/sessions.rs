@@ -1,0 +1,455 @@
+//! The leases of this client, and the places that they keep.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use tenure_core::{BootClock, Claim, ClaimId, Clock, Error, Moment, Op, Result, Seq};
+use tokio::{sync::Notify, time::timeout};
+
+use crate::{
+    ENGINE,
+    link::Link,
+    links::Links,
+    names::Names,
+    pb,
+    session::{Beat, Session, lock, seconds},
+    turn::Wait,
+};
+
+/// After this part of its time a lease is kept alive before anything is promised on it.
+const OLD: f64 = 0.5;
+/// The most keys in one transaction: a server takes 128 by default.
+pub(crate) const CHUNK: usize = 64;
+/// The most releases that are made up for.
+const MOST_OWED: usize = 100_000;
+
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    pub(crate) links: Links,
+    pub(crate) names: Names,
+    table: Mutex<Table>,
+    /// Held while a lease is being asked for.
+    opening: tokio::sync::Mutex<()>,
+    /// Keeps graves for as long as an attempt may be late.
+    graves: tokio::sync::Mutex<Option<(i64, Moment)>>,
+    losses: Mutex<Vec<(ClaimId, Seq)>>,
+    told: Notify,
+    /// Places that could not be released when it was asked for. Nobody else would: the lease that keeps them lives on.
+    owed: Mutex<Vec<Vec<u8>>>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// One for each lease time.
+    sessions: HashMap<u64, Arc<Session>>,
+    places: HashMap<ClaimId, Known>,
+}
+
+/// A place of this client.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) name: Vec<u8>,
+    pub(crate) seq: Seq,
+    pub(crate) session: Arc<Session>,
+    /// What stands in it, to write it anew.
+    pub(crate) words: crate::words::Words,
+    /// What to watch for, if it does not hold.
+    pub(crate) wait: Option<Arc<Wait>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(links: Links, names: Names) -> Self {
+        Self {
+            links,
+            names,
+            table: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+            graves: tokio::sync::Mutex::default(),
+            losses: Mutex::default(),
+            told: Notify::new(),
+            owed: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        BootClock.now()
+    }
+
+    /// A lease for places that ask for this much time, fresh enough to be promised.
+    pub(crate) async fn fresh(self: &Arc<Self>, op: Op, claim: &Claim) -> Result<Arc<Session>> {
+        let seconds = seconds(claim.ttl.get());
+        let there = || lock(&self.table).sessions.get(&seconds).cloned();
+        if let Some(session) = there()
+            && self.freshen(op, &session).await? == Beat::Lives
+        {
+            return Ok(session);
+        }
+        let _opening = self.opening.lock().await;
+        // Another task may have been first.
+        if let Some(session) = there() {
+            return Ok(session);
+        }
+        self.open(op, seconds).await
+    }
+
+    /// Keeps a lease alive if it is high time to.
+    pub(crate) async fn freshen(self: &Arc<Self>, op: Op, session: &Arc<Session>) -> Result<Beat> {
+        if session.age(self.now()) >= OLD {
+            return self.beat(op, session).await;
+        }
+        Ok(if session.lives() { Beat::Lives } else { Beat::Ended })
+    }
+
+    async fn open(self: &Arc<Self>, op: Op, seconds: u64) -> Result<Arc<Session>> {
+        let link = self.links.at(op).await?;
+        let sent = self.now();
+        let (lease, granted) = grant(&link, op, seconds).await?;
+        let key = self.names.session(lease);
+        let put = pb::PutRequest { key, value: Vec::new(), lease };
+        let done: pb::PutResponse =
+            link.call(op, "etcdserverpb.KV/Put", &put).await.map_err(Error::not_applied)?;
+        let revision = done.header.unwrap_or_default().revision;
+        let session = Arc::new(Session::new(lease, seconds, sent, granted, revision));
+        lock(&self.table).sessions.insert(seconds, session.clone());
+        let keeper = keep(Arc::downgrade(self), Arc::downgrade(&session));
+        *lock(&session.keeper) = Some(tokio::spawn(keeper).abort_handle());
+        Ok(session)
+    }
+
+    /// Keeps a lease alive and learns what became of its places. Those who ask at the same time share one trip, but
+    /// nobody shares one that began before they asked.
+    pub(crate) async fn beat(self: &Arc<Self>, op: Op, session: &Arc<Session>) -> Result<Beat> {
+        let before = session.begun.load(Ordering::Acquire);
+        let _flying = session.flying.lock().await;
+        if let Some((number, outcome)) = &*lock(&session.newest)
+            && *number > before
+        {
+            return outcome.clone();
+        }
+        // Whoever asks in the same breath is counted in.
+        tokio::task::yield_now().await;
+        let number = session.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        // A server may keep a keep-alive for seconds while its leader is frozen, when the next one would go to another.
+        let limit = Duration::from_secs(session.seconds) / 6;
+        let outcome = timeout(limit, self.beat_once(op, session)).await.unwrap_or_else(|_| {
+            Err(Error::unavailable(op, "the lease was not kept alive in time").with_engine(ENGINE))
+        });
+        *lock(&session.newest) = Some((number, outcome.clone()));
+        outcome
+    }
+
+    async fn beat_once(self: &Arc<Self>, op: Op, session: &Arc<Session>) -> Result<Beat> {
+        if !session.lives() {
+            return Ok(Beat::Ended);
+        }
+        let sent = self.now();
+        let link = self.links.at(op).await?;
+        let (keep, key) = (pb::LeaseId { id: session.lease }, self.names.session(session.lease));
+        let look = pb::RangeRequest { key, keys_only: true, ..Default::default() };
+        let (lives, look): (pb::LeaseLives, pb::RangeResponse) = futures_util::try_join!(
+            link.call(op, "etcdserverpb.Lease/LeaseKeepAlive", &keep),
+            link.call(op, "etcdserverpb.KV/Range", &look),
+        )?;
+        match judge(&lives, &look) {
+            Verdict::Ended => {
+                self.bury(session);
+                return Ok(Beat::Ended);
+            }
+            Verdict::Unproven => {
+                let message = "a leader was elected meanwhile, so nobody knows who kept the lease alive";
+                return Err(Error::unavailable(op, message).with_engine(ENGINE));
+            }
+            Verdict::Lives { granted, written } => {
+                if written != session.noticed() {
+                    self.look_after(op, &link, session).await?;
+                }
+                session.beaten(sent, granted, written);
+            }
+        }
+        self.pay(&link);
+        Ok(Beat::Lives)
+    }
+
+    /// Finds out which places of a session are gone, and says so.
+    pub(crate) async fn look_after(&self, op: Op, link: &Link, session: &Arc<Session>) -> Result<()> {
+        let ours: Vec<(ClaimId, Known)> = {
+            let table = lock(&self.table);
+            let ours = table.places.iter().filter(|(_, known)| Arc::ptr_eq(&known.session, session));
+            ours.map(|(id, known)| (*id, known.clone())).collect()
+        };
+        for chunk in ours.chunks(CHUNK) {
+            for ((id, known), stands) in
+                chunk.iter().zip(stand(op, link, chunk.iter().map(|(_, known)| known)).await?)
+            {
+                if !stands {
+                    self.lose(*id, known);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Listens for what others do to a session.
+    async fn watch(&self, session: &Session) -> Option<crate::link::Watching> {
+        let watch = pb::WatchCreateRequest {
+            key: self.names.session(session.lease),
+            start_revision: session.noticed() + 1,
+            ..Default::default()
+        };
+        let link = self.links.at(Op::Renew).await.ok()?;
+        link.watch(watch).await.ok()
+    }
+
+    /// A lease has ended, and with it all its places.
+    pub(crate) fn bury(&self, session: &Arc<Session>) {
+        session.end();
+        let gone: Vec<(ClaimId, Seq)> = {
+            let mut table = lock(&self.table);
+            if table.sessions.get(&session.seconds).is_some_and(|other| Arc::ptr_eq(other, session)) {
+                table.sessions.remove(&session.seconds);
+            }
+            let gone = table.places.extract_if(|_, known| Arc::ptr_eq(&known.session, session));
+            gone.map(|(id, known)| (id, known.seq)).collect()
+        };
+        self.tell(gone);
+    }
+
+    /// A place is gone, though its lease is not.
+    pub(crate) fn lose(&self, id: ClaimId, known: &Known) {
+        let mut table = lock(&self.table);
+        if table.places.get(&id).is_some_and(|now| now.seq == known.seq) {
+            table.places.remove(&id);
+            drop(table);
+            self.tell(vec![(id, known.seq)]);
+        }
+    }
+
+    fn tell(&self, gone: Vec<(ClaimId, Seq)>) {
+        if !gone.is_empty() {
+            lock(&self.losses).extend(gone);
+            self.told.notify_one();
+        }
+    }
+
+    /// Resolves with places that are gone though nobody asked.
+    pub(crate) async fn lost(&self) -> Vec<(ClaimId, Seq)> {
+        loop {
+            let gone = std::mem::take(&mut *lock(&self.losses));
+            if !gone.is_empty() {
+                return gone;
+            }
+            self.told.notified().await;
+        }
+    }
+
+    pub(crate) fn known(&self, id: ClaimId) -> Option<Known> {
+        lock(&self.table).places.get(&id).cloned()
+    }
+
+    /// Notes a place, unless its lease has ended meanwhile.
+    pub(crate) fn note(&self, id: ClaimId, known: Known) -> bool {
+        let mut table = lock(&self.table);
+        let lives = known.session.lives();
+        if lives {
+            table.places.insert(id, known);
+        }
+        lives
+    }
+
+    pub(crate) fn forget(&self, id: ClaimId) {
+        lock(&self.table).places.remove(&id);
+    }
+
+    /// The session with this lease, if it is one of ours.
+    pub(crate) fn session_of(&self, lease: i64) -> Option<Arc<Session>> {
+        lock(&self.table).sessions.values().find(|session| session.lease == lease).cloned()
+    }
+
+    /// A lease for the graves of claims with this ttl: it outlives any attempt that is still on its way.
+    pub(crate) async fn grave_lease(&self, op: Op, link: &Link, ttl: Duration) -> Result<i64> {
+        let mut graves = self.graves.lock().await;
+        let now = self.now();
+        if let Some((lease, until)) = *graves
+            && until >= now + ttl
+        {
+            return Ok(lease);
+        }
+        let (lease, granted) = grant(link, op, 2 * seconds(ttl)).await?;
+        *graves = Some((lease, now + granted));
+        Ok(lease)
+    }
+
+    pub(crate) fn owe(&self, name: Vec<u8>) {
+        let mut owed = lock(&self.owed);
+        if owed.len() < MOST_OWED {
+            owed.push(name);
+        }
+    }
+
+    /// Deletes what could not be deleted before.
+    fn pay(self: &Arc<Self>, link: &Arc<Link>) {
+        let owed: Vec<Vec<u8>> = {
+            let mut owed = lock(&self.owed);
+            let some = owed.len().min(CHUNK);
+            owed.drain(..some).collect()
+        };
+        if owed.is_empty() {
+            return;
+        }
+        let (this, link) = (self.clone(), link.clone());
+        tokio::spawn(async move {
+            let delete = |key: &Vec<u8>| {
+                pb::Request::Delete(pb::DeleteRangeRequest { key: key.clone(), ..Default::default() }).into()
+            };
+            let success = owed.iter().map(delete).collect();
+            let paid: Result<pb::TxnResponse> =
+                txn(&link, Op::Release, pb::TxnRequest { success, ..Default::default() }).await;
+            if paid.is_err() {
+                lock(&this.owed).extend(owed);
+            }
+        });
+    }
+
+    /// Whether a session keeps anything that is known here.
+    fn keeps(&self, session: &Arc<Session>) -> bool {
+        lock(&self.table).places.values().any(|known| Arc::ptr_eq(&known.session, session))
+    }
+}
+
+/// Keeps a session alive while it has places, for as long as this client lives, and hears at once what a renewal would
+/// learn later: that somebody was evicted, or the lease is gone.
+async fn keep(sessions: Weak<Sessions>, session: Weak<Session>) {
+    let mut watching = None;
+    // Whether the server takes watches: one that refuses them is not asked again at once.
+    let mut heard = true;
+    loop {
+        let pause = match (sessions.upgrade(), session.upgrade()) {
+            (Some(this), Some(session)) if session.lives() => {
+                if watching.is_none() && std::mem::replace(&mut heard, false) {
+                    watching = this.watch(&session).await;
+                }
+                session.pause(this.now(), this.keeps(&session))
+            }
+            _ => return,
+        };
+        let news = match &mut watching {
+            Some(watching) => timeout(pause, watching.next()).await,
+            None => timeout(pause, std::future::pending()).await,
+        };
+        let (Some(this), Some(session)) = (sessions.upgrade(), session.upgrade()) else { return };
+        match news {
+            // Nothing was heard, and nobody may have kept it alive meanwhile.
+            Err(_) => {
+                heard = true;
+                if session.is_stale(this.now()) && this.keeps(&session) {
+                    // If it fails, whoever renews or asks tries again, and so does this.
+                    let _ = this.beat(Op::Renew, &session).await;
+                }
+            }
+            Ok(Ok(Some(news))) if news.events.iter().any(pb::Event::is_deletion) => this.bury(&session),
+            Ok(Ok(Some(news))) if !news.events.is_empty() => {
+                if let Ok(link) = this.links.at(Op::Renew).await {
+                    // The renewal that follows looks again.
+                    let _ = this.look_after(Op::Renew, &link, &session).await;
+                }
+            }
+            Ok(Ok(Some(news))) if !news.canceled => heard = true,
+            // The connection broke, or the store forgot: what was missed is seen by the next beat.
+            Ok(_) => {
+                watching = None;
+                let _ = this.beat(Op::Renew, &session).await;
+            }
+        }
+    }
+}
+
+/// Asks for a lease; it may live longer than asked for.
+pub(crate) async fn grant(link: &Link, op: Op, seconds: u64) -> Result<(i64, Duration)> {
+    let asked = pb::LeaseGrantRequest { ttl: i64::try_from(seconds).unwrap_or(i64::MAX) };
+    let granted: Result<pb::LeaseGrantResponse> =
+        link.call(op, "etcdserverpb.Lease/LeaseGrant", &asked).await;
+    // One whose reply was lost keeps nothing, and ends by itself.
+    let granted = granted.map_err(Error::not_applied)?;
+    Ok((granted.id, Duration::from_secs(granted.ttl.unsigned_abs())))
+}
+
+pub(crate) async fn txn(link: &Link, op: Op, txn: pb::TxnRequest) -> Result<pb::TxnResponse> {
+    link.call(op, "etcdserverpb.KV/Txn", &txn).await
+}
+
+/// Which of these places are still there, under their number and their lease.
+pub(crate) async fn stand(
+    op: Op,
+    link: &Link,
+    places: impl Iterator<Item = &Known> + Clone,
+) -> Result<Vec<bool>> {
+    let look = |known: &Known| {
+        let look = pb::RangeRequest { key: known.name.clone(), keys_only: true, ..Default::default() };
+        pb::Request::Range(look).into()
+    };
+    let success = places.clone().map(look).collect();
+    let found = txn(link, op, pb::TxnRequest { success, ..Default::default() }).await?;
+    let stands = |(known, answer): (&Known, &pb::ResponseOp)| match &answer.response {
+        Some(pb::Response::Range(range)) => range.kvs.first().is_some_and(|kv| {
+            kv.create_revision.unsigned_abs() == known.seq.get() && kv.lease == known.session.lease
+        }),
+        _ => false,
+    };
+    Ok(places.zip(&found.responses).map(stands).collect())
+}
+
+/// What a keep-alive and the read beside it show together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The lease lives for so long, counted from before both; its key was last written at this revision.
+    Lives { granted: Duration, written: i64 },
+    /// There is no such lease, or nothing left of it.
+    Ended,
+    /// Nobody knows.
+    Unproven,
+}
+
+/// A keep-alive is answered by whoever believes to be the leader; the read beside it only by who is. If one was elected
+/// between the two, as far as the server that gave them knows, the lease may have been kept alive by the one before.
+fn judge(lives: &pb::LeaseLives, look: &pb::RangeResponse) -> Verdict {
+    let term = |header: &Option<pb::Header>| header.as_ref().map(|header| header.raft_term);
+    match (look.kvs.first(), u64::try_from(lives.ttl)) {
+        (Some(kv), Ok(seconds @ 1..)) => match (term(&lives.header), term(&look.header)) {
+            (Some(one), Some(two)) if one == two => {
+                Verdict::Lives { granted: Duration::from_secs(seconds), written: kv.mod_revision }
+            }
+            _ => Verdict::Unproven,
+        },
+        _ => Verdict::Ended,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(ttl: i64, there: bool, terms: [Option<u64>; 2]) -> Verdict {
+        let [one, two] =
+            terms.map(|term| term.map(|raft_term| pb::Header { raft_term, ..Default::default() }));
+        let kv = pb::KeyValue { mod_revision: 7, ..Default::default() };
+        let kvs = if there { vec![kv] } else { Vec::new() };
+        judge(&pb::LeaseLives { header: one, ttl }, &pb::RangeResponse { header: two, kvs, more: false })
+    }
+
+    #[test]
+    fn a_lease_lives_if_it_was_kept_alive_and_read_under_one_leader() {
+        let lives = Verdict::Lives { granted: Duration::from_secs(15), written: 7 };
+        assert_eq!(judged(15, true, [Some(3), Some(3)]), lives);
+        for terms in [[Some(2), Some(3)], [Some(3), Some(2)], [None, Some(3)], [Some(3), None], [None, None]]
+        {
+            assert_eq!(judged(15, true, terms), Verdict::Unproven, "{terms:?}");
+        }
+        for ttl in [0, -1] {
+            assert_eq!(judged(ttl, true, [Some(3), Some(3)]), Verdict::Ended);
+        }
+        assert_eq!(judged(15, false, [Some(3), Some(3)]), Verdict::Ended);
+    }
+}

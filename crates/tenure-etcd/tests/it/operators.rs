@@ -1,0 +1,95 @@
+//! What operators do to the store by hand.
+
+use tenure_core::{Engine, ErrorKind, Turn};
+use tenure_testkit::{
+    Result, ensure, ensure_eq,
+    etcd::{Etcd, EtcdOptions},
+};
+
+use crate::support::{claim, hold, line, open, renewed, wait, within};
+
+/// A place that is deleted by hand is lost to its holder at the next renewal, though its lease lives; the holder's other
+/// locks are left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_deleted_by_hand_is_lost_at_the_next_renewal() -> Result {
+    let server = Etcd::shared()?;
+    let engine = open(&format!("{}?ns=byhand", server.url())).await?;
+    let (gone, kept) = (claim("gone")?, claim("kept")?);
+    let (lost, held) = (hold(&engine, &gone).await?.seat.seq, hold(&engine, &kept).await?.seat.seq);
+    ensure_eq!(server.admin().delete("byhand/line/gone#")?, 1, "deleted places");
+    ensure!(!renewed(&engine, &gone, lost).await?, "a place that is gone was renewed");
+    ensure!(renewed(&engine, &kept, held).await?, "the other place is lost");
+    ensure_eq!(within("the loss is told", engine.lost()).await?, [(gone.id, lost)], "the losses");
+    Ok(())
+}
+
+/// Without the key of its session nothing proves that the lease lives: all its places are lost, and told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_deleted_by_hand_is_the_end_of_all_its_places() -> Result {
+    let server = Etcd::shared()?;
+    let engine = open(&format!("{}?ns=session", server.url())).await?;
+    let claims = [claim("a")?, claim("b")?];
+    let mut held = Vec::new();
+    for claim in &claims {
+        held.push((claim.id, hold(&engine, claim).await?.seat.seq));
+    }
+    ensure_eq!(server.admin().delete("session/session/")?, 1, "deleted sessions");
+    let mut told = within("the loss is told", engine.lost()).await?;
+    told.sort();
+    ensure_eq!(told, held, "the losses");
+    ensure!(!renewed(&engine, &claims[0], held[0].1).await?, "it was renewed");
+    Ok(())
+}
+
+/// The lease is revoked while a waiter sleeps: it wakes up, stands at the end of the line, and the old number is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_lease_is_revoked_stands_at_the_end() -> Result {
+    let server = Etcd::start(EtcdOptions::default())?;
+    let (here, there) = (open(&server.url()).await?, open(&server.url()).await?);
+    let (holder, sleeper, next) = (claim("k")?, claim("k")?, claim("k")?);
+    hold(&there, &holder).await?;
+    let before = server.admin().leases()?;
+    let old = wait(&here, &sleeper).await?.seat.unwrap().seq;
+    let between = wait(&there, &next).await?.seat.unwrap().seq;
+    let lease = server.admin().leases()?.into_iter().find(|lease| !before.contains(lease)).unwrap();
+    server.admin().revoke(&lease)?;
+    let new = wait(&here, &sleeper).await?.seat.unwrap().seq;
+    ensure!(old < between && between < new, "numbers {old}, {between}, {new}");
+    ensure!(!renewed(&here, &sleeper, old).await?, "the old place was renewed");
+    Ok(())
+}
+
+/// What was not written by tenure is not taken for a place, nor passed over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_key_among_the_places_is_named() -> Result {
+    let server = Etcd::shared()?;
+    let engine = open(&format!("{}?ns=foreign", server.url())).await?;
+    server.admin().put("foreign/line/k#not-a-claim", "x")?;
+    let err = engine.attempt(&claim("k")?).await.unwrap_err();
+    ensure_eq!(err.kind(), ErrorKind::Broken, "the kind of the error");
+    ensure!(err.to_string().contains("did not write"), "it says {err}");
+    ensure_eq!(line(&engine, "other").await?.len(), 0, "places of another key");
+    server.admin().delete("foreign/")?;
+    Ok(())
+}
+
+/// A waiter whose history was forgotten before it began to listen is told to look again, and then waits from there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compaction_before_the_watch_is_no_end() -> Result {
+    let server = Etcd::start(EtcdOptions::default())?;
+    let (here, there) = (open(&server.url()).await?, open(&server.url()).await?);
+    let (holder, waiter) = (claim("k")?, claim("k")?);
+    hold(&here, &holder).await?;
+    wait(&there, &waiter).await?;
+    // Not even the revision at which the watch begins is left.
+    for _ in 0..3 {
+        server.admin().compact()?;
+    }
+    let turn = within("the waiter hears of it", there.turn(&waiter)).await?;
+    ensure_eq!(turn, Turn::Again, "the turn");
+    let seat = wait(&there, &waiter).await?.seat.unwrap();
+    let release = async { here.release(&holder, tenure_core::Answered::All).await };
+    let (turn, _) = futures_util::join!(within("the turn comes", there.turn(&waiter)), release);
+    ensure_eq!(turn?, Turn::Holds(seat), "the turn");
+    Ok(())
+}

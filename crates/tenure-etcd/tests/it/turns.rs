@@ -1,0 +1,72 @@
+//! Whom a departure wakes, and whom not.
+
+use std::time::Duration;
+
+use tenure_core::{Claim, ClaimId, Engine, Mode, Permits, Turn};
+use tenure_testkit::{Result, ensure_eq, etcd::Etcd};
+
+use crate::support::{claim, hold, let_go, open, wait, within};
+
+fn url() -> Result<String> {
+    Ok(format!("{}?ns=turns", Etcd::shared()?.url()))
+}
+
+/// Only who stands next is woken: the others sleep on, however many they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_wakes_the_next_and_nobody_else() -> Result {
+    let engine = open(&url()?).await?;
+    let claims = [claim("herd")?, claim("herd")?, claim("herd")?, claim("herd")?];
+    hold(&engine, &claims[0]).await?;
+    let mut seats = Vec::new();
+    for claim in &claims[1..] {
+        seats.push(wait(&engine, claim).await?.seat.unwrap());
+    }
+    let mut turns: Vec<_> = claims[1..].iter().map(|claim| engine.turn(claim)).collect();
+    let rest = turns.split_off(1);
+    let (first, released) =
+        futures_util::join!(within("the next is woken", turns.pop().unwrap()), let_go(&engine, &claims[0]));
+    released?;
+    ensure_eq!(first?, Turn::Holds(seats[0]), "the turn of the next");
+    let others = futures_util::future::select_all(rest);
+    let woken = tokio::time::timeout(Duration::from_millis(300), others).await;
+    ensure_eq!(woken.is_err(), true, "somebody else was woken");
+    Ok(())
+}
+
+/// Readers behind a writer are woken together, and believe it without asking.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_behind_one_writer_wake_together() -> Result {
+    let engine = open(&url()?).await?;
+    let writer = claim("readers")?;
+    let reader = || Ok::<_, tenure_testkit::Failure>(Claim { mode: Mode::Shared, ..claim("readers")? });
+    let readers = [reader()?, reader()?, reader()?];
+    hold(&engine, &writer).await?;
+    let mut seats = Vec::new();
+    for reader in &readers {
+        seats.push(Turn::Holds(wait(&engine, reader).await?.seat.unwrap()));
+    }
+    let turns = futures_util::future::join_all(readers.iter().map(|reader| engine.turn(reader)));
+    let (turns, released) = futures_util::join!(within("all are woken", turns), let_go(&engine, &writer));
+    released?;
+    ensure_eq!(turns?, seats, "the turns");
+    Ok(())
+}
+
+/// Where only the sum of permits is in the way, whoever leaves wakes the waiter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permits_that_are_given_back_wake_whoever_they_may_suffice_for() -> Result {
+    let engine = open(&url()?).await?;
+    let of_three = |take| -> Result<Claim> {
+        Ok(Claim { mode: Mode::Permits(Permits::new(take, 3)?), id: ClaimId::fresh(), ..claim("permits")? })
+    };
+    let (one, two, third) = (of_three(1)?, of_three(1)?, of_three(2)?);
+    hold(&engine, &one).await?;
+    hold(&engine, &two).await?;
+    wait(&engine, &third).await?;
+    let (turn, released) =
+        futures_util::join!(within("it is woken", engine.turn(&third)), let_go(&engine, &one));
+    released?;
+    ensure_eq!(turn?, Turn::Again, "the turn");
+    hold(&engine, &third).await?;
+    Ok(())
+}
