@@ -12,6 +12,8 @@ mod postgres;
 mod quorum;
 #[cfg(target_os = "linux")]
 mod redis;
+#[cfg(target_os = "linux")]
+mod zookeeper;
 
 use std::sync::Arc;
 
@@ -59,6 +61,12 @@ pub fn all() -> Vec<Found> {
         redis::cluster(),
         #[cfg(target_os = "linux")]
         redis::quorum(),
+        #[cfg(target_os = "linux")]
+        zookeeper::single(),
+        #[cfg(target_os = "linux")]
+        zookeeper::ensemble(),
+        #[cfg(target_os = "linux")]
+        zookeeper::restarted(),
     ]
 }
 
@@ -80,6 +88,8 @@ pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
         Some((scheme, _)) if scheme.starts_with("redis") || scheme.starts_with("quorum+redis") => {
             redis::open(url).await
         }
+        #[cfg(target_os = "linux")]
+        Some(("zookeeper", _)) => zookeeper::open(url).await,
         _ => Err(Error::invalid("a helper process cannot open this store")),
     }
 }

@@ -29,3 +29,4 @@ mod times;
 mod tty;
 mod usage;
 mod wait;
+mod zookeeper;
