@@ -29,9 +29,12 @@ const SERVERS: &[Server] = &[
     Server { program: "initdb", package: "postgresql" },
     Server { program: "psql", package: "postgresql" },
     Server { program: "pgbouncer", package: "pgbouncer" },
+    Server { program: "etcd", package: "etcd-server" },
+    Server { program: "java", package: "default-jre-headless" },
+    Server { program: "zookeeper.jar", package: "zookeeper" },
+    Server { program: "slf4j-simple.jar", package: "libslf4j-java" },
     // Opens the page of a sale.
     Server { program: "chromium", package: "chromium" },
-    Server { program: "etcd", package: "etcd-server" },
     // Makes the certificates for servers with TLS.
     Server { program: "openssl", package: "openssl" },
     // Sets the clock of one server.
@@ -119,10 +122,15 @@ impl Drop for Policy {
     }
 }
 
+/// Where Debian keeps what is written in Java.
+const JARS: &str = "/usr/share/java";
+
 /// Whether a program is on the search path or where Debian keeps servers.
 fn installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut dirs = env::split_paths(&path).chain(["/usr/sbin".into()]).chain(versions(Path::new(POSTGRESQL)));
+    let mut dirs = env::split_paths(&path)
+        .chain(["/usr/sbin".into(), JARS.into()])
+        .chain(versions(Path::new(POSTGRESQL)));
     dirs.any(|dir| dir.join(program).is_file())
 }
 

@@ -11,8 +11,8 @@
 //! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
 //! - [`walks`]: random walks on an engine and on memory, compared verb by verb.
 //! - [`cancel`]: dropping a future at every point where it waits.
-//! - `process`, `redis`, `mariadb`, `memcached`, `postgres`, `pgbouncer`, `etcd`, `proxy` (on Linux): private servers to kill, pause and
-//!   restart, and the network between them and a client, to break.
+//! - `process`, `redis`, `mariadb`, `memcached`, `postgres`, `pgbouncer`, `etcd`, `zookeeper`, `proxy` (on Linux): private
+//!   servers to kill, pause and restart, and the network between them and a client, to break.
 
 pub mod cancel;
 mod clock;
@@ -50,6 +50,8 @@ pub mod steps;
 #[cfg(target_os = "linux")]
 pub mod tls;
 pub mod walks;
+#[cfg(target_os = "linux")]
+pub mod zookeeper;
 
 pub use clock::TokioClock;
 pub use cx::Cx;

@@ -14,6 +14,8 @@ mod postgres;
 mod quorum;
 #[cfg(target_os = "linux")]
 mod redis;
+#[cfg(target_os = "linux")]
+mod zookeeper;
 
 use std::sync::Arc;
 
@@ -67,6 +69,12 @@ pub fn all() -> Vec<Found> {
         etcd::restarted(),
         #[cfg(target_os = "linux")]
         etcd::cluster(),
+        #[cfg(target_os = "linux")]
+        zookeeper::single(),
+        #[cfg(target_os = "linux")]
+        zookeeper::ensemble(),
+        #[cfg(target_os = "linux")]
+        zookeeper::restarted(),
     ]
 }
 
@@ -90,6 +98,8 @@ pub async fn open(url: &str) -> Result<Arc<dyn Engine>> {
         Some((scheme, _)) if scheme.starts_with("redis") || scheme.starts_with("quorum+redis") => {
             redis::open(url).await
         }
+        #[cfg(target_os = "linux")]
+        Some(("zookeeper", _)) => zookeeper::open(url).await,
         _ => Err(Error::invalid("a helper process cannot open this store")),
     }
 }

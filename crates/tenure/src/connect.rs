@@ -24,6 +24,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// | `mysql://user:password@host[:3306]/database` | MySQL or MariaDB |
 /// | `postgres://user:password@host[:5432]/database` | PostgreSQL |
 /// | `etcd://[user:password@]host1[:2379],host2,host3` | etcd; `etcds:` with TLS |
+/// | `zookeeper://host1[:2181],host2,host3[/node]` | a ZooKeeper ensemble; `zookeepers:` with TLS |
 ///
 /// Every engine takes `?ttl=15s` (how long a lock outlives its holder) and `?who=name` (shown to people).
 ///
@@ -76,6 +77,7 @@ const ENGINES: &[(&str, &[&str])] = &[
     ("mysql", &["mysql", "mariadb"]),
     ("postgres", &["postgres", "postgresql"]),
     ("etcd", &["etcd", "etcds"]),
+    ("zookeeper", &["zookeeper", "zookeepers"]),
 ];
 
 /// One arm per engine.
@@ -135,6 +137,13 @@ async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
             url.no_more_options(&valid(OPTIONS))?;
             Ok(PostgresEngine::open(options).await?)
         }
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" | "zookeepers" => {
+            use tenure_zookeeper::{OPTIONS, ZookeeperEngine, ZookeeperOptions};
+            let options = ZookeeperOptions::from_url(url)?;
+            url.no_more_options(&valid(OPTIONS))?;
+            Ok(ZookeeperEngine::open(options).await?)
+        }
         other => Err(nowhere(other)),
     }
 }
@@ -192,7 +201,8 @@ async fn quorum_of_redis(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
         feature = "memcached",
         feature = "mysql",
         feature = "postgres",
-        feature = "redis"
+        feature = "redis",
+        feature = "zookeeper"
     )),
     expect(dead_code, reason = "there is no engine to take options")
 )]
@@ -209,7 +219,8 @@ mod tests {
         feature = "memcached",
         feature = "mysql",
         feature = "postgres",
-        feature = "redis"
+        feature = "redis",
+        feature = "zookeeper"
     ))]
     #[tokio::test]
     async fn every_scheme_has_an_arm() {

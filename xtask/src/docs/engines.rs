@@ -1,9 +1,12 @@
+use std::time::Duration;
+
 use tenure::Quorum;
 use tenure_core::{Crash, Grade, Guarantees, Wake};
 use tenure_etcd as etcd;
 use tenure_mysql as mysql;
 use tenure_postgres as postgres;
 use tenure_redis::{Kind, guarantees_of};
+use tenure_zookeeper as zookeeper;
 
 /// What every engine of this workspace promises, in the order of the table.
 pub(super) fn all() -> Vec<Guarantees> {
@@ -24,6 +27,8 @@ pub(super) fn all() -> Vec<Guarantees> {
         postgres("postgres", postgres::Kind::Durable { standbys: false }),
         postgres("postgres, asynchronous standbys", postgres::Kind::Replicated),
         etcd::guarantees_of(etcd::Kind::Cluster),
+        // As short as it is unless the servers are told otherwise: two ticks of two seconds.
+        zookeeper::guarantees_of(Duration::from_secs(4)),
     ]
 }
 

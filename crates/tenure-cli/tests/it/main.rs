@@ -30,3 +30,4 @@ mod times;
 mod tty;
 mod usage;
 mod wait;
+mod zookeeper;

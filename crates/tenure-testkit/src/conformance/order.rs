@@ -25,13 +25,16 @@ async fn first_come_first_served(cx: Cx) -> Result<()> {
     for (n, waiter) in waiters.iter().enumerate() {
         queue(engine(&cx, n), waiter).await?;
     }
-    for next in &waiters {
-        let_go(&cx.a, &holder).await?;
+    let mut holds_on = &cx.a;
+    for (n, next) in waiters.iter().enumerate() {
+        let_go(holds_on, &holder).await?;
         let line = line(&cx.a, &cx.key).await?;
         let holders: Vec<_> =
             line.iter().filter(|place| place.standing == Standing::Holds).map(|place| place.id).collect();
         ensure_eq!(holders, [next.id], "who holds after the release");
-        hold(&cx.a, next).await?;
+        // A claim is its client's own: where places live with a session, nobody else can ask for it.
+        holds_on = engine(&cx, n);
+        hold(holds_on, next).await?;
         holder = next.clone();
     }
     Ok(())

@@ -1,0 +1,165 @@
+//! What this client knows of its own claims: where they stand and in which session.
+//!
+//! A claim is written down before anything is sent for it, so that a release finds whatever an attempt may have left, and
+//! one that finds nothing here has nothing to free.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tenure_core::{ClaimId, Mode, Seq};
+use tokio::sync::{Mutex as AsyncMutex, Notify};
+
+use crate::{place::Spot, session::Session};
+
+/// Of so many released claims an attempt that is still on its way is refused.
+const MOST_BURIED: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(crate) struct Mine {
+    state: Mutex<State>,
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    claims: HashMap<ClaimId, Arc<Own>>,
+    untold: Vec<(ClaimId, Seq)>,
+    buried: HashSet<ClaimId>,
+    burials: VecDeque<ClaimId>,
+}
+
+/// A claim of this client.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) session: Arc<Session>,
+    /// One verb at a time asks for it: two attempts beside each other would take two places.
+    pub(crate) gate: AsyncMutex<()>,
+    facts: Mutex<Facts>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// As it was first asked for; weaker since, if it was downgraded.
+    pub(crate) mode: Mode,
+    pub(crate) place: Option<Stood>,
+    /// A place may have been taken that we were not told of.
+    pub(crate) in_doubt: bool,
+    pub(crate) downgraded: bool,
+    pub(crate) evicted: bool,
+    /// Who stood before it when it was last seen.
+    pub(crate) ahead: Vec<Spot>,
+}
+
+/// The place that a claim has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stood {
+    /// The node's name in its line.
+    pub(crate) name: String,
+    pub(crate) seq: Seq,
+}
+
+impl Own {
+    pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Mine {
+    pub(crate) fn find(&self, id: ClaimId) -> Option<Arc<Own>> {
+        self.lock().claims.get(&id).cloned()
+    }
+
+    /// Writes a claim down; the one that is there already, if it was.
+    pub(crate) fn insert(&self, id: ClaimId, mode: Mode, session: Arc<Session>) -> Arc<Own> {
+        let own = || {
+            let facts = Facts {
+                mode,
+                place: None,
+                in_doubt: false,
+                downgraded: false,
+                evicted: false,
+                ahead: Vec::new(),
+            };
+            Arc::new(Own { session, gate: AsyncMutex::default(), facts: Mutex::new(facts) })
+        };
+        self.lock().claims.entry(id).or_insert_with(own).clone()
+    }
+
+    /// Strikes a claim out that has no place any more.
+    pub(crate) fn forget(&self, id: ClaimId) {
+        self.lock().claims.remove(&id);
+    }
+
+    /// Remembers that attempts of this claim which are still on their way come too late.
+    pub(crate) fn bury(&self, id: ClaimId) {
+        let mut state = self.lock();
+        if state.buried.insert(id) {
+            state.burials.push_back(id);
+            if state.burials.len() > MOST_BURIED
+                && let Some(oldest) = state.burials.pop_front()
+            {
+                state.buried.remove(&oldest);
+            }
+        }
+    }
+
+    pub(crate) fn is_buried(&self, id: ClaimId) -> bool {
+        self.lock().buried.contains(&id)
+    }
+
+    /// An operator has written down these claims, ours and others'.
+    pub(crate) fn evicted(&self, graves: &[String]) {
+        if graves.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        let State { claims, untold, .. } = &mut *state;
+        for id in graves.iter().filter_map(|name| name.parse::<ClaimId>().ok()) {
+            let Some(own) = claims.get(&id) else { continue };
+            let mut facts = own.facts();
+            if !std::mem::replace(&mut facts.evicted, true)
+                && let Some(place) = &facts.place
+            {
+                untold.push((id, place.seq));
+            }
+        }
+        let news = !untold.is_empty();
+        drop(state);
+        if news {
+            self.news.notify_one();
+        }
+    }
+
+    /// A session has ended, and with it its places.
+    pub(crate) fn ended(&self, session: i64) {
+        let mut state = self.lock();
+        let State { claims, untold, .. } = &mut *state;
+        let gone: Vec<_> = claims.extract_if(|_, own| own.session.id() == session).collect();
+        for (id, own) in &gone {
+            if let Some(place) = &own.facts().place {
+                untold.push((*id, place.seq));
+            }
+        }
+        drop(state);
+        // Each may be the last to know its session, which is closed then; not under the lock.
+        drop(gone);
+        self.news.notify_one();
+    }
+
+    /// Resolves with the places that are gone.
+    pub(crate) async fn lost(&self) -> Vec<(ClaimId, Seq)> {
+        loop {
+            let untold = std::mem::take(&mut self.lock().untold);
+            if !untold.is_empty() {
+                return untold;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

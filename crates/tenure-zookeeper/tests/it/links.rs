@@ -1,0 +1,69 @@
+//! Connections end at any point: what was asked for is found again, never doubled and never lost.
+
+use std::time::Duration;
+
+use tenure_core::{Answered, Attempt, Engine, Mode, Released};
+use tenure_testkit::{
+    Result, ensure, ensure_eq,
+    proxy::{Proxy, Way},
+    zookeeper::Zookeeper,
+};
+
+use crate::support::{again, claim, corner, let_go, line, open};
+
+/// Lost after so many bytes on the way there, or on the way back: an attempt that is asked again finds the place it may have
+/// taken, and one that is given up leaves none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_whose_answer_was_lost_is_one_place() -> Result {
+    let server = Zookeeper::shared()?;
+    let proxy = Proxy::start(server.addr())?;
+    let direct = corner("lost")?;
+    let there = open(&direct).await?;
+    let here = open(&direct.replace(&server.addr().to_string(), &proxy.addr().to_string())).await?;
+    let mut in_doubt = 0;
+    for (way, bytes) in [0, 10, 60, 150, 300].iter().flat_map(|&bytes| [(Way::Up, bytes), (Way::Down, bytes)])
+    {
+        for give_up in [false, true] {
+            let key = format!("{way:?}/{bytes}/{give_up}");
+            let claim = claim(&key, Mode::Exclusive)?;
+            proxy.cut_after(way, bytes);
+            let first = here.attempt(&claim).await;
+            in_doubt += u32::from(first.as_ref().is_err_and(|err| err.may_have_applied()));
+            if give_up {
+                let released =
+                    again("the release", async || here.release(&claim, Answered::InDoubt).await).await?;
+                ensure!(released == Released::Freed || first.is_err(), "{key}: {released:?} after {first:?}");
+            } else {
+                let answer = again("the attempt", async || here.attempt(&claim).await).await?;
+                ensure!(matches!(answer, Attempt::Granted(_)), "{key}: {answer:?}");
+                ensure_eq!(line(&there, &key).await?.len(), 1, "places of {key}");
+                let _ = again("the release", async || here.release(&claim, Answered::All).await).await?;
+            }
+            ensure_eq!(line(&there, &key).await?.len(), 0, "places of {key} in the end");
+            proxy.heal()?;
+        }
+    }
+    ensure!(in_doubt >= 5, "only {in_doubt} attempts were in doubt");
+    Ok(())
+}
+
+/// Attempts that are dropped at any moment leave what a release takes away, and their answers go to nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answer_to_a_dropped_call_goes_to_nobody_else() -> Result {
+    let engine = open(&corner("dropped")?).await?;
+    for round in 0..60_u64 {
+        let (dropped, kept) = (
+            claim(&format!("dropped/{round}"), Mode::Exclusive)?,
+            claim(&format!("kept/{round}"), Mode::Exclusive)?,
+        );
+        let in_time = tokio::time::timeout(Duration::from_micros(round * 40), engine.attempt(&dropped)).await;
+        let seq = crate::support::hold(&engine, &kept).await?.seat.seq;
+        let shown = line(&engine, kept.key.as_str()).await?;
+        ensure_eq!(shown.iter().map(|place| place.seq).collect::<Vec<_>>(), [seq], "the line");
+        let_go(&engine, &kept).await?;
+        let answered = if in_time.is_err() { Answered::InDoubt } else { Answered::All };
+        let _ = engine.release(&dropped, answered).await?;
+        ensure_eq!(line(&engine, dropped.key.as_str()).await?.len(), 0, "what a dropped attempt leaves");
+    }
+    Ok(())
+}
