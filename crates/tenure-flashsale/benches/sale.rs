@@ -7,9 +7,12 @@ use std::{env, process::ExitCode};
 
 use tenure_flashsale::{HOST_WORD, LaneResult, Options, Strategy, Tick, Watch, host_main, run};
 use tenure_testkit::{
+    etcd::Etcd,
     mariadb::MariaDb,
+    memcached::Memcached,
     postgres::Postgres,
     redis::{Redis, RedisOptions},
+    zookeeper::Zookeeper,
 };
 
 /// How often each lane runs; the median counts.
@@ -52,6 +55,16 @@ fn main() -> ExitCode {
     if wants("postgres") {
         let url = Postgres::shared().unwrap().url();
         measure("postgres, postgres", Some(url.clone()), Some(url));
+    }
+    // These keep no stock: the store is that of the first row.
+    if wants("zookeeper") {
+        measure("zookeeper, sqlite", Some(Zookeeper::shared().unwrap().url()), None);
+    }
+    if wants("etcd") {
+        measure("etcd, sqlite", Some(Etcd::shared().unwrap().url()), None);
+    }
+    if wants("memcached") {
+        measure("memcached, sqlite", Some(Memcached::shared().unwrap().url()), None);
     }
     ExitCode::SUCCESS
 }

@@ -1,9 +1,12 @@
 //! The right ways on real servers: five hundred consoles, ten hosts, ten thousand buyers, and a host that dies in the middle.
 
 use tenure_testkit::{
+    etcd::Etcd,
     mariadb::MariaDb,
+    memcached::Memcached,
     postgres::Postgres,
     redis::{Redis, RedisOptions},
+    zookeeper::Zookeeper,
 };
 
 use crate::bed::{sale, sold_out};
@@ -50,4 +53,20 @@ fn postgres() {
     let url = Postgres::shared().unwrap().url();
     sells_five_hundred(&url, Some(&url));
     every_right_way(&url, &url, "kill,cut");
+}
+
+#[test]
+fn zookeeper() {
+    sells_five_hundred(&Zookeeper::shared().unwrap().url(), None);
+}
+
+#[test]
+fn etcd() {
+    sells_five_hundred(&Etcd::shared().unwrap().url(), None);
+}
+
+#[test]
+fn memcached() {
+    // It may forget, and nothing here makes it: what its fence says holds.
+    sells_five_hundred(&Memcached::shared().unwrap().url(), None);
 }
