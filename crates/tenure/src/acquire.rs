@@ -13,8 +13,11 @@ use crate::{
     watchdog::Upkeep,
 };
 
-/// The pauses between attempts on an engine that cannot tell a waiter of its turn.
-const POLL: std::ops::RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(250);
+/// The shortest and the longest pause between attempts on an engine that cannot tell a waiter of its turn.
+const POLL: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(250)];
+/// Such a pause is this share of how long it has waited: a wait is longer than it must be by no more than that, and a
+/// long one costs few attempts.
+const POLL_SHARE: u32 = 8;
 
 /// A claim that is being asked for. Dropped before it holds, it releases whatever place it may have.
 pub(crate) struct Asking {
@@ -30,7 +33,8 @@ pub(crate) struct Asking {
     /// What the newest attempt was told, if a wait may begin from there.
     busy: Option<Ack>,
     trouble: Option<Trouble>,
-    polls: u32,
+    /// Since when it waits.
+    waits: Option<Moment>,
 }
 
 /// What the engine may have of a claim.
@@ -67,7 +71,7 @@ impl Asking {
             answered: Answered::All,
             busy: None,
             trouble: None,
-            polls: 0,
+            waits: None,
         }
     }
 
@@ -149,9 +153,8 @@ impl Asking {
         self.still_time(deadline, now)?;
         let mut pause = pause(&ack.busy, claim.ttl);
         if self.shared.guarantees.wake == Wake::Poll {
-            let poll = (*POLL.start() * 2u32.saturating_pow(self.polls)).min(*POLL.end());
-            self.polls = (self.polls + 1).min(16);
-            pause = pause.min(jitter(poll));
+            let waited = now.since(*self.waits.get_or_insert(now));
+            pause = pause.min(jitter(poll(waited, ack.busy.ahead)));
         }
         if let Some(deadline) = deadline {
             pause = pause.min(deadline.since(now));
@@ -248,6 +251,14 @@ fn pause(busy: &Busy, ttl: Ttl) -> Duration {
     ttl.renew_every().min(lapses_in + behind)
 }
 
+/// How long a waiter pauses at most before it asks again, by itself. The next in line asks most often; where nobody
+/// says who that is, all are as patient as those further back.
+fn poll(waited: Duration, ahead: Option<u32>) -> Duration {
+    let patience = if ahead == Some(1) { 1 } else { 2 };
+    let [shortest, longest] = POLL;
+    (waited / POLL_SHARE).max(shortest).saturating_mul(patience).min(longest)
+}
+
 /// Until when a hold is safe that was asked for at `sent`.
 pub(crate) fn safe_until(sent: Moment, ttl: Duration) -> Moment {
     let margin = (ttl / 20).max(Duration::from_millis(10));
@@ -277,4 +288,30 @@ fn same_permits(claim: &Claim, busy: &Busy) -> Result<()> {
 
 fn finished() -> Error {
     Error::new(ErrorKind::Broken, Op::Acquire, "a claim that holds was asked for again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiter_asks_soon_at_first_and_less_often_the_longer_it_waits() {
+        let (mut waited, mut asked) = (Duration::ZERO, 0);
+        while waited < Duration::from_secs(60) {
+            let pause = poll(waited, Some(1));
+            assert!((POLL[0]..=POLL[1]).contains(&pause) && pause <= POLL[0].max(waited / POLL_SHARE));
+            assert!(poll(waited, Some(5)) >= pause && poll(waited, None) >= pause);
+            waited += pause;
+            asked += 1;
+        }
+        assert!(asked < 300, "{asked} attempts in a minute");
+        assert_eq!(poll(Duration::MAX, None), POLL[1]);
+    }
+
+    #[test]
+    fn those_who_wait_together_do_not_ask_together() {
+        let pauses: Vec<_> = (0..100).map(|_| jitter(POLL[1])).collect();
+        assert!(pauses.iter().all(|&pause| pause <= POLL[1] && pause >= POLL[1] / 2));
+        assert!(pauses.iter().max() > pauses.iter().min());
+    }
 }
