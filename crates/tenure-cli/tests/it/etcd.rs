@@ -34,7 +34,7 @@ fn what_cannot_be_opened_says_why_and_no_password() {
         (with(std::path::Path::new("/nowhere/ca.pem")), 78, "/nowhere/ca.pem"),
         (format!("etcd://app:{SECRET}@{addr}"), 78, "knows no users"),
         (format!("etcd://app:{SECRET}@127.0.0.1:1"), 69, "cannot connect"),
-        (format!("etcd://app:{SECRET}@{addr}?sn=x"), 78, "did you mean `ns`?"),
+        (format!("etcd://app:{SECRET}@{addr}?nss=x"), 78, "did you mean `ns`?"),
     ] {
         refused(&url, code, said);
     }
