@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::{Claim, Engine, Mode, Ttl};
 use tenure_testkit::{Result, ensure, ensure_eq, zookeeper::Zookeeper};
 
-use crate::support::{claim, corner, hold, let_go, open, refusal, within};
+use crate::support::{claim, corner, hold, let_go, noticed, open, queue, refusal, turn, within};
 
 /// A client that is dropped closes its sessions, and its places are gone at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,9 +14,9 @@ async fn who_goes_takes_its_places_along() -> Result {
     let (here, there) = (open(&url).await?, open(&url).await?);
     let (held, next) = (claim("k", Mode::Exclusive)?, claim("k", Mode::Exclusive)?);
     hold(&here, &held).await?;
-    let seat = crate::support::queue(&there, &next).await?;
+    let seat = queue(&there, &next).await?;
     drop(here);
-    ensure_eq!(crate::support::turn(&there, &next).await?, tenure_core::Turn::Holds(seat), "the turn");
+    noticed(turn(&there, &next).await?, seat)?;
     let_go(&there, &next).await
 }
 

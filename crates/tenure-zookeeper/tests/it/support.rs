@@ -4,7 +4,7 @@ use tenure_core::{
     Answered, Attempt, Busy, Claim, ClaimId, Engine, EngineUrl, Error, Filter, Grant, Key, Mode, Note,
     Patience, Place, Seat, Seq, Ttl, Turn,
 };
-use tenure_testkit::{Failure, Result, ensure_eq, zookeeper::Zookeeper};
+use tenure_testkit::{Failure, Result, ensure, ensure_eq, zookeeper::Zookeeper};
 use tenure_zookeeper::{ZookeeperEngine, ZookeeperOptions};
 
 /// How long anything may take that is expected to happen.
@@ -82,6 +82,12 @@ pub(crate) async fn let_go(engine: &ZookeeperEngine, claim: &Claim) -> Result {
 /// The turn of a claim, which must come.
 pub(crate) async fn turn(engine: &ZookeeperEngine, claim: &Claim) -> Result<Turn> {
     within("a turn comes", engine.turn(claim)).await
+}
+
+/// The turn has come: the claim is told that it holds or, while something on its session is still unread, to ask.
+pub(crate) fn noticed(turn: Turn, seat: Seat) -> Result {
+    ensure!(turn == Turn::Holds(seat) || turn == Turn::Again, "{turn:?}");
+    Ok(())
 }
 
 /// What happens within the limit.

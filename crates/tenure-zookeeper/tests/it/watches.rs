@@ -6,7 +6,7 @@ use tenure_testkit::{
     zookeeper::{Zookeeper, ZookeeperOptions},
 };
 
-use crate::support::{claim, hold, let_go, open, queue, turn, within};
+use crate::support::{claim, hold, let_go, noticed, open, queue, turn, within};
 
 /// How many watches the server keeps, of those on the evictions one for each session.
 fn watches(server: &Zookeeper) -> Result<u64> {
@@ -60,7 +60,7 @@ async fn what_went_before_it_was_watched_is_noticed() -> Result {
     // Nobody watches yet.
     let_go(&there, &claims[1]).await?;
     let_go(&there, &claims[0]).await?;
-    ensure_eq!(turn(&here, &claims[2]).await?, Turn::Holds(seat), "the turn");
+    noticed(turn(&here, &claims[2]).await?, seat)?;
     ensure_eq!(hold(&here, &claims[2]).await?.seat, seat, "the seat");
     let_go(&here, &claims[2]).await
 }
