@@ -22,9 +22,10 @@ fn sells_five_hundred(on: &str, store: Option<&str>) {
     assert_eq!(lanes[0]["faults"].as_array().unwrap().len(), 1, "{}", lanes[0]);
 }
 
-/// Every right way, with its locks and its store on this server, while hosts are stopped, killed and cut off.
-fn every_right_way(on: &str, store: &str, faults: &str) {
-    let args = ["--json", "--on", on, "--store", store, "--strategies", "safe", "--faults", faults];
+/// Every right way, with its locks on this server, while hosts are stopped, killed and cut off.
+fn every_right_way(on: &str, store: Option<&str>, faults: &str) {
+    let mut args = vec!["--json", "--on", on, "--strategies", "safe", "--faults", faults];
+    args.extend(store.map(|store| ["--store", store]).into_iter().flatten());
     let lanes = sale(&args).exits(0).lanes();
     assert_eq!(lanes.len(), 7);
     for lane in lanes.iter().filter(|lane| lane["strategy"] != "counter") {
@@ -36,7 +37,7 @@ fn every_right_way(on: &str, store: &str, faults: &str) {
 fn redis() {
     let server = Redis::start(RedisOptions::default()).unwrap();
     sells_five_hundred(&server.url(), Some(&server.url()));
-    every_right_way(&server.url(), &server.url(), "stall,kill,cut");
+    every_right_way(&server.url(), Some(&server.url()), "stall,kill,cut");
     let lanes = sale(&["--json", "--on", &server.url(), "--strategies", "wrong"]).exits(0).lanes();
     assert_eq!(lanes.len(), 7, "the homemade locks go wrong on a real Redis too");
 }
@@ -45,28 +46,34 @@ fn redis() {
 fn mysql() {
     let url = MariaDb::shared().unwrap().url();
     sells_five_hundred(&url, Some(&url));
-    every_right_way(&url, &url, "kill");
+    every_right_way(&url, Some(&url), "kill");
 }
 
 #[test]
 fn postgres() {
     let url = Postgres::shared().unwrap().url();
     sells_five_hundred(&url, Some(&url));
-    every_right_way(&url, &url, "kill,cut");
+    every_right_way(&url, Some(&url), "kill,cut");
 }
 
 #[test]
 fn zookeeper() {
-    sells_five_hundred(&Zookeeper::shared().unwrap().url(), None);
+    let url = Zookeeper::shared().unwrap().url();
+    sells_five_hundred(&url, None);
+    every_right_way(&url, None, "kill");
 }
 
 #[test]
 fn etcd() {
-    sells_five_hundred(&Etcd::shared().unwrap().url(), None);
+    let url = Etcd::shared().unwrap().url();
+    sells_five_hundred(&url, None);
+    every_right_way(&url, None, "kill");
 }
 
 #[test]
 fn memcached() {
     // It may forget, and nothing here makes it: what its fence says holds.
-    sells_five_hundred(&Memcached::shared().unwrap().url(), None);
+    let url = Memcached::shared().unwrap().url();
+    sells_five_hundred(&url, None);
+    every_right_way(&url, None, "kill");
 }
