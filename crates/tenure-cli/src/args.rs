@@ -328,7 +328,7 @@ Exit codes:
   0    every right way sold exactly what there was, every wrong way was seen to go wrong
   1    not so
   64   usage          69   engine or store unreachable
-  77   credentials    78   bad URL        130, 143   interrupted";
+  77   credentials of the engine    78   bad URL    130, 143   interrupted";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:

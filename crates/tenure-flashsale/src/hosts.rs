@@ -31,8 +31,6 @@ pub(crate) struct Host {
     stdin: Option<ChildStdin>,
     pub(crate) port: Option<u16>,
     pub(crate) ended: bool,
-    /// Why it could not go on, if it said so.
-    pub(crate) why: Option<String>,
 }
 
 impl Host {
@@ -62,7 +60,7 @@ impl Host {
         });
         let words = serde_json::to_string(spec).map_err(|err| Trouble::internal("a host's orders", err))?;
         stdin.write_all(format!("{words}\n").as_bytes()).await.map_err(cannot)?;
-        Ok(Self { child, pid, stdin: Some(stdin), port: None, ended: false, why: None })
+        Ok(Self { child, pid, stdin: Some(stdin), port: None, ended: false })
     }
 
     pub(crate) fn pid(&self) -> u32 {

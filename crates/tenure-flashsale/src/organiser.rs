@@ -303,10 +303,8 @@ impl<'a> Running<'a> {
             Heard::Says(Says::Struck { then: Then::Die, point }) => {
                 self.seen.struck.push((Fault::Kill, format!("host {host} was killed {}", words(point))));
             }
-            Heard::Says(Says::Failed { why }) => {
-                self.seen.failed += 1;
-                self.hosts[host].why = Some(why);
-            }
+            // Once it is ready, a host has nothing left to fail at but the buyers, who are answered.
+            Heard::Says(Says::Failed { .. }) => self.seen.failed += 1,
             Heard::Says(Says::Done | Says::Ready { .. }) => {}
             Heard::Ended => self.hosts[host].ended = true,
         }
