@@ -3,21 +3,19 @@ use std::{env, fs, path::Path};
 use crate::{
     docs, servers,
     step::{Call, Outcome, step},
-    tidy,
+    suite, tidy,
 };
 
 /// Gets what the tests need and runs all of them: unit, documentation and conformance.
 pub(crate) fn test(root: &Path) -> Outcome {
     servers::ensure(root)?;
-    Call::new("cargo test --package tenure --no-default-features --lib")
-        .step("test without engines", root)?;
-    Call::new("cargo test --workspace --all-features").step("test", root)
+    suite::run(root)
 }
 
 /// Everything a change must pass: what [`check()`] asks, then the two commands of the README.
 pub(crate) fn all(root: &Path) -> Outcome {
     check(root)?;
-    Call::new("cargo run --release -- run hello -- echo hi").step("main job", root)?;
+    Call::new("cargo run -- run hello -- echo hi").step("main job", root)?;
     test(root)
 }
 

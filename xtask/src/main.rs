@@ -6,6 +6,7 @@ mod ci;
 mod docs;
 mod servers;
 mod step;
+mod suite;
 mod tidy;
 
 use std::{

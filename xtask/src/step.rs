@@ -53,6 +53,16 @@ impl Call {
         })
     }
 
+    /// What it prints, once it has ended well.
+    pub(crate) fn output(&self, root: &Path) -> Result<String, String> {
+        let output =
+            self.command(root).output().map_err(|err| format!("cannot start `{}`: {err}", self.program))?;
+        if !output.status.success() {
+            return Err(format!("{self}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+        }
+        String::from_utf8(output.stdout).map_err(|err| format!("{self}: {err}"))
+    }
+
     /// Whether it runs and ends well, with its output dropped.
     pub(crate) fn succeeds(&self, root: &Path) -> bool {
         self.command(root).output().is_ok_and(|output| output.status.success())

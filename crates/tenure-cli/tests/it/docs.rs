@@ -66,7 +66,7 @@ fn prepare(bed: &Bed) {
 fn run(bed: &Bed, example: &Example) {
     let mut bash = Command::new("bash");
     // Built once for all tests, so not once more here.
-    let command = example.command.replace("cargo run --release --", "tenure");
+    let command = example.command.replace("cargo run --", "tenure");
     bash.args(["-c", &format!("exec 2>&1; {command}")]).current_dir(bed.path(""));
     bed.environment(&mut bash);
     let path = format!("{}:{}", bed.path("bin").display(), std::env::var("PATH").unwrap());
@@ -88,9 +88,7 @@ fn the_examples_in_the_documents_are_true() {
         let bed = Bed::new();
         prepare(&bed);
         for example in examples(&text) {
-            if example.command.starts_with("tenure ")
-                || example.command.starts_with("cargo run --release -- ")
-            {
+            if example.command.starts_with("tenure ") || example.command.starts_with("cargo run -- ") {
                 run(&bed, &example);
                 count += 1;
             }
