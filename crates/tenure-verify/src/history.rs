@@ -56,7 +56,12 @@ pub enum Wanted {
     /// Beside others that share it.
     Shared,
     /// So many permits of so many.
-    Permits { take: u32, of: u32 },
+    Permits {
+        /// So many.
+        take: u32,
+        /// Of so many in all.
+        of: u32,
+    },
 }
 
 /// What a worker did or was told.
@@ -64,17 +69,38 @@ pub enum Wanted {
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     /// It asks for the lock, and is prepared to wait so long.
-    Asked { mode: Wanted, patience: Nanos },
+    Asked {
+        /// How it wants the lock.
+        mode: Wanted,
+        /// How long it is prepared to wait.
+        patience: Nanos,
+    },
     /// It was told that it holds. `until` is its own deadline as it knows it now; none where a hold has no lease.
-    Granted { fence: Option<u64>, until: Option<Nanos> },
+    Granted {
+        /// The number of the grant, where the engine has them.
+        fence: Option<u64>,
+        /// Its own deadline.
+        until: Option<Nanos>,
+    },
     /// It holds the lock once more, within the same stay.
-    Reentered { fence: Option<u64> },
+    Reentered {
+        /// The number that it has now: the same, if all is well.
+        fence: Option<u64>,
+    },
     /// It was told that it does not get the lock, and nothing of it stays behind.
     NotGranted,
     /// It was told of an error; `maybe` if it may have got the lock all the same.
-    Failed { maybe: bool, why: String },
+    Failed {
+        /// Whether it may have got the lock all the same.
+        maybe: bool,
+        /// The error, in its own words.
+        why: String,
+    },
     /// It believes to hold, looked at its guard just now, and goes on until then if nothing renews it.
-    Believes { until: Option<Nanos> },
+    Believes {
+        /// Its own deadline as it knows it now.
+        until: Option<Nanos>,
+    },
     /// It was told that the lock is lost.
     Lost,
     /// It does nothing more under this lock.
@@ -82,7 +108,10 @@ pub enum What {
     /// It gives the lock back.
     ReleaseAsked,
     /// It was told what became of that.
-    Released { freed: Freed },
+    Released {
+        /// What the engine answered.
+        freed: Freed,
+    },
 }
 
 /// What a release was answered.
@@ -139,7 +168,10 @@ pub enum Done {
     Read,
     /// To hold what was read and this acquisition's own update beside it. `lost` are the updates of acquisitions that it
     /// held until then and does not hold any more: known to the resource as it compares the two.
-    Write { lost: Vec<OpId> },
+    Write {
+        /// The updates that it held until then and does not hold any more.
+        lost: Vec<OpId>,
+    },
 }
 
 /// What was done to whom.
