@@ -3,9 +3,15 @@
 use std::fmt;
 
 use prost::Message;
-use tenure_core::{Op, Result};
+use tenure_core::{EngineUrl, Op, Result};
 
-use crate::{links::Links, pb, sessions::txn, tls::Trust, url::EtcdOptions};
+use crate::{
+    links::Links,
+    pb,
+    sessions::txn,
+    tls::Trust,
+    url::{EtcdOptions, OPTIONS},
+};
 
 /// A bare client of the store that the locks are in: for the data that they guard, where a program has no other.
 ///
@@ -16,6 +22,17 @@ pub struct EtcdClient {
 }
 
 impl EtcdClient {
+    /// Connects to the servers of an engine's URL, `etcd://host1,host2`.
+    ///
+    /// # Errors
+    /// `Invalid` for what is wrong with the URL, else as [`open`](Self::open).
+    pub async fn connect(url: &str) -> Result<Self> {
+        let mut url: EngineUrl = url.parse()?;
+        let options = EtcdOptions::from_url(&mut url)?;
+        url.no_more_options(OPTIONS)?;
+        Self::open(options).await
+    }
+
     /// Connects to the first server that answers and knows a leader.
     ///
     /// # Errors

@@ -18,6 +18,7 @@
 //! a gentle one before anybody takes its place.
 
 mod beats;
+mod client;
 mod dial;
 mod ear;
 mod engine;
@@ -40,6 +41,7 @@ mod url;
 mod wire;
 
 pub use self::{
+    client::{Entry, Put, ZookeeperClient},
     engine::ZookeeperEngine,
     facts::guarantees_of,
     url::{OPTIONS, ZookeeperOptions},

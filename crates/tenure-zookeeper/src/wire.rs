@@ -19,6 +19,7 @@ pub(crate) const AUTH: i32 = -4;
 pub(crate) mod code {
     pub(crate) const NO_NODE: i32 = -101;
     pub(crate) const NO_AUTH: i32 = -102;
+    pub(crate) const BAD_VERSION: i32 = -103;
     pub(crate) const NODE_EXISTS: i32 = -110;
     pub(crate) const SESSION_EXPIRED: i32 = -112;
     pub(crate) const AUTH_FAILED: i32 = -115;
@@ -72,6 +73,12 @@ pub(crate) enum Request<'a> {
         path: &'a str,
         data: &'a [u8],
     },
+    /// The same, if the node has this version.
+    SetIf {
+        path: &'a str,
+        data: &'a [u8],
+        version: i32,
+    },
     Children {
         path: &'a str,
         watch: bool,
@@ -93,7 +100,7 @@ impl Request<'_> {
             Self::Delete { .. } => 2,
             Self::Exists { .. } => 3,
             Self::Get { .. } => 4,
-            Self::Set { .. } => 5,
+            Self::Set { .. } | Self::SetIf { .. } => 5,
             Self::Children { .. } => 8,
             Self::Sync { .. } => 9,
             Self::Multi(_) => 14,
@@ -147,6 +154,11 @@ impl Request<'_> {
                 out.buffer(data);
                 out.int(-1);
             }
+            Self::SetIf { path, data, version } => {
+                out.text(path);
+                out.buffer(data);
+                out.int(version);
+            }
             Self::Sync { path } => out.text(path),
             Self::Multi(requests) => {
                 for request in requests {
@@ -175,6 +187,8 @@ pub(crate) struct Stat {
     /// When it was created and last changed, in milliseconds on the clock of the leader.
     pub(crate) created_at: i64,
     pub(crate) changed_at: i64,
+    /// How often its data were changed.
+    pub(crate) version: i32,
 }
 
 impl Stat {
@@ -182,8 +196,9 @@ impl Stat {
         let created = from.long()?;
         from.long()?; // of the last change
         let (created_at, changed_at) = (from.long()?, from.long()?);
-        from.skip(3 * 4 + 8 + 2 * 4 + 8)?; // versions, owner, sizes, of the last change of its children
-        Some(Self { created, created_at, changed_at })
+        let version = from.int()?;
+        from.skip(2 * 4 + 8 + 2 * 4 + 8)?; // other versions, owner, sizes, of the last change of its children
+        Some(Self { created, created_at, changed_at, version })
     }
 }
 
@@ -337,7 +352,7 @@ mod tests {
         for n in 1..=4 {
             stat.long(n);
         }
-        stat.int(0);
+        stat.int(7);
         stat.int(0);
         stat.int(0);
         stat.long(0);
@@ -345,7 +360,7 @@ mod tests {
         stat.int(0);
         stat.long(0);
         let stat = stat.into_bytes();
-        assert_eq!(read_stat(&stat), Some(Stat { created: 1, created_at: 3, changed_at: 4 }));
+        assert_eq!(read_stat(&stat), Some(Stat { created: 1, created_at: 3, changed_at: 4, version: 7 }));
         for cut in 0..stat.len() {
             assert_eq!(read_stat(&stat[..cut]), None, "{cut}");
         }

@@ -13,7 +13,7 @@
 mod common;
 #[path = "common/handoff.rs"]
 mod handoff;
-#[path = "etcd/heartbeat.rs"]
+#[path = "common/heartbeat.rs"]
 mod heartbeat;
 #[path = "common/held.rs"]
 mod held;

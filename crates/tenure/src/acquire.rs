@@ -118,6 +118,7 @@ impl Asking {
             Ok(Attempt::Granted(grant)) => {
                 self.standing = Standing::Place;
                 let now = self.shared.now();
+                self.shared.took(now.since(sent));
                 if grant.ttl.is_some_and(|ttl| now >= safe_until(sent, ttl)) {
                     // The answer took so long that it is worth nothing; another attempt refreshes the lease.
                     return Err(no_answer(Op::Attempt, claim.ttl));
@@ -131,6 +132,7 @@ impl Asking {
                     (None, Answered::InDoubt) => Standing::InDoubt,
                 };
                 self.trouble = None;
+                self.shared.took(self.shared.now().since(sent));
                 same_permits(claim, &busy)?;
                 self.busy = (claim.patience == Patience::Queue).then_some(Ack { sent, busy });
                 Ok(None)

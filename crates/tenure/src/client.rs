@@ -5,7 +5,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) cleaner: Arc<Cleaner>,
     pub(crate) runtime: Handle,
     pub(crate) lanes: sync::Mutex<HashMap<(Key, Ttl), Weak<Lane>>>,
+    /// How long attempts took of late, in nanoseconds.
+    trip: AtomicU64,
     closed: AtomicBool,
     _watchdog: WatchdogTask,
 }
@@ -77,6 +79,7 @@ impl Client {
             note: settings.note(),
             clock: settings.clock.clone(),
             lanes: sync::Mutex::default(),
+            trip: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             engine,
             guarantees,
@@ -197,6 +200,20 @@ impl Client {
 impl Shared {
     pub(crate) fn now(&self) -> Moment {
         self.clock.now()
+    }
+
+    /// An attempt was answered after so long.
+    pub(crate) fn took(&self, time: Duration) {
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        // Two that do this at once may forget one of them: it is an estimate.
+        let before = self.trip.load(Ordering::Relaxed);
+        let after = if before == 0 { time } else { before - before / 8 + time / 8 };
+        self.trip.store(after, Ordering::Relaxed);
+    }
+
+    /// How long a round trip to the engine takes, about.
+    pub(crate) fn trip(&self) -> Duration {
+        Duration::from_nanos(self.trip.load(Ordering::Relaxed))
     }
 
     /// Everything that can be refused before any I/O.

@@ -43,6 +43,14 @@
 //! - [`Sql`], rows of a MySQL, MariaDB or PostgreSQL database, inside the program's own transaction, so that data and
 //!   record are committed together. The driver is the program's own: features `fence-sqlx-mysql`,
 //!   `fence-sqlx-postgres`, `fence-mysql-async`, `fence-tokio-postgres`; another one implements [`Database`].
+#![cfg_attr(
+    feature = "etcd",
+    doc = "- [`Etcd`], a key of etcd, through a bare client that comes with the engine (feature `etcd`)."
+)]
+#![cfg_attr(
+    feature = "zookeeper",
+    doc = "- [`Zookeeper`], a node of ZooKeeper, likewise (feature `zookeeper`)."
+)]
 //! - Anything else that can change two things in one step keeps a [`Record`] and asks it.
 //!
 //! # What to know
@@ -56,18 +64,33 @@
 //! - When a fence goes back, because an engine that is not graded Fenced forgot what it gave, the rightful holder is
 //!   refused too, until its engine's numbers are above [`Record::mark`]. That is the safe side.
 
+#[cfg(feature = "etcd")]
+mod etcd;
 mod file;
 mod memory;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod pair;
 #[cfg(feature = "fence-redis")]
 mod redis;
 mod sql;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use tenure_core::{Record, Refusal, Stamp, Why};
 
+#[cfg(feature = "etcd")]
+pub use tenure_etcd::EtcdClient;
+#[cfg(feature = "zookeeper")]
+pub use tenure_zookeeper::ZookeeperClient;
+
+#[cfg(feature = "etcd")]
+pub use self::etcd::Etcd;
 #[cfg(feature = "fence-redis")]
 pub use self::redis::Redis;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub use self::sql::StillHeld;
+#[cfg(feature = "zookeeper")]
+pub use self::zookeeper::Zookeeper;
 pub use self::{
     file::File,
     memory::Memory,

@@ -1,7 +1,7 @@
 //! The lane: many tasks of one process, one place in the engine's line.
 //!
-//! A release hands the lock to the next task of the process without a round trip, a bounded number of times and
-//! for a bounded time; then the place is given up and a new one taken at the end of the line, so that other
+//! A release hands the lock to the next task of the process without a round trip, a bounded number of times (more where a
+//! round trip takes long) and for a bounded time; then the place is given up and a new one taken at the end of the line, so that other
 //! processes wait a bounded time too (lock cohorting, Dice et al. 2012, carried to distributed locks). The lane's
 //! own task asks the engine: a waiter that is cancelled takes nobody else's claim with it.
 
@@ -209,8 +209,10 @@ impl Relay for Lane {
 
     fn next(&self, stint: &Stint, now: Moment) -> Option<Stint> {
         let settings = &self.shared.settings;
-        let within = stint.turn < settings.turns && now.since(stint.began) < settings.turn_time;
-        (within && self.is_fit(stint, now)).then(|| Stint {
+        let stayed = now.since(stint.began);
+        let within = stint.turn < settings.turns
+            || stint.turn < Fence::MAX_TURN && stayed < self.shared.trip() * settings.trips;
+        (within && stayed < settings.turn_time && self.is_fit(stint, now)).then(|| Stint {
             hold: stint.hold.clone(),
             turn: stint.turn + 1,
             began: stint.began,

@@ -14,7 +14,10 @@ pub struct Settings {
     /// How many times in a row tasks of this process may hand a lock to each other before it goes to the end of
     /// the engine's line. At most 1,023; 0 turns hand-over off.
     pub turns: u16,
-    /// For how long in a row they may do so.
+    /// They go on beyond [`turns`](Self::turns) for as long as so many round trips to the engine take: where a trip is slow, to
+    /// give the lock to another process is what costs. 8; with 0 the turns alone count.
+    pub trips: u32,
+    /// For how long in a row they may do so, whatever the other two say.
     pub turn_time: Duration,
     /// How many tasks may wait for one key of this client; more are refused.
     pub max_waiters: usize,
@@ -28,6 +31,7 @@ impl Default for Settings {
             ttl: Ttl::default().get(),
             who: who(),
             turns: 64,
+            trips: 8,
             turn_time: Duration::from_millis(10),
             max_waiters: 100_000,
             clock: Arc::new(BootClock),

@@ -118,6 +118,11 @@ async fn an_abandoned_attempt_ends_too(cx: Cx) -> Result<()> {
         let abandoned = cx.brief();
         let done = crate::cancel::poll_times(cx.a.attempt(&abandoned), polls).await.is_some();
         cx.lapse(&abandoned).await;
+        if cx.time == crate::Time::Real {
+            // Nobody knows when it arrived: it was on its way when its caller went.
+            let over = || async { Ok(line(&cx.b, &cx.key).await?.is_empty()) };
+            cx.eventually("an abandoned place ends", Cx::LIMIT / 2, over).await?;
+        }
         nobody(&cx.b, &cx.key).await?;
         let next = cx.hasty_exclusive();
         hold(&cx.b, &next).await?;

@@ -11,7 +11,7 @@ use tenure::{
     fence::{Why, Written},
 };
 
-use crate::sites::{InFile, InMemory, InRedis, InRow, Site, Way};
+use crate::sites::{InEtcd, InFile, InMemory, InRedis, InRow, InZookeeper, Site, Way};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -103,6 +103,8 @@ agree! {
     memory InMemory,
     file InFile,
     redis InRedis,
+    etcd InEtcd,
+    zookeeper InZookeeper,
     sqlx_mysql InRow<sqlx::MySqlConnection>,
     mysql_async InRow<mysql_async::Conn>,
     sqlx_postgres InRow<sqlx::PgConnection>,

@@ -17,7 +17,7 @@ macro_rules! on_every_resource {
             use crate::sites::*;
 
             on_every_resource! { @ $rule
-                memory InMemory, file InFile, redis InRedis,
+                memory InMemory, file InFile, redis InRedis, etcd InEtcd, zookeeper InZookeeper,
                 sqlx_mysql InRow<sqlx::MySqlConnection>, mysql_async InRow<mysql_async::Conn>,
                 sqlx_postgres InRow<sqlx::PgConnection>, tokio_postgres InRow<tokio_postgres::Client>,
             }

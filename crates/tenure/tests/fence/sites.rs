@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tempfile::TempDir;
 use tenure::{
     Record, Result, Stamp,
-    fence::{File, Memory, Redis, Sql, Written},
+    fence::{Etcd, EtcdClient, File, Memory, Redis, Sql, Written, Zookeeper, ZookeeperClient},
 };
 
 use crate::{bed::fresh, links::Link};
@@ -157,6 +157,93 @@ impl Way for (Redis, String, redis::aio::MultiplexedConnection) {
     async fn peek(&mut self) -> i64 {
         let value: Option<i64> = redis::cmd("GET").arg(&self.1).query_async(&mut self.2).await.unwrap();
         value.unwrap_or(0)
+    }
+}
+
+fn number(bytes: Option<Vec<u8>>) -> i64 {
+    bytes.map_or(0, |bytes| String::from_utf8(bytes).unwrap().parse().unwrap())
+}
+
+pub(crate) struct InEtcd(String);
+
+#[async_trait]
+impl Site for InEtcd {
+    const STEPS: usize = 60;
+    type Way = (Etcd, String, EtcdClient);
+
+    async fn new() -> Self {
+        Self(fresh("counter"))
+    }
+
+    async fn way(&self) -> Self::Way {
+        let server = tenure_testkit::etcd::Etcd::shared().unwrap();
+        (Etcd::new(self.0.as_str()), self.0.clone(), EtcdClient::connect(&server.url()).await.unwrap())
+    }
+}
+
+#[async_trait]
+impl Way for (Etcd, String, EtcdClient) {
+    async fn claim(&mut self, stamp: Stamp) -> Result<u64> {
+        self.0.claim(&self.2, stamp).await
+    }
+
+    async fn read(&mut self, stamp: Stamp) -> Result<i64> {
+        Ok(number(self.0.read(&self.2, stamp).await?))
+    }
+
+    async fn write(&mut self, stamp: Stamp, n: u64, value: i64) -> Result<Written> {
+        self.0.write(&self.2, stamp, n, value.to_string().as_bytes()).await
+    }
+
+    async fn record(&mut self) -> Record {
+        self.0.record(&self.2).await.unwrap()
+    }
+
+    async fn peek(&mut self) -> i64 {
+        let mut found = self.2.get(&[self.1.as_bytes()]).await.unwrap();
+        number(found.remove(0).map(|entry| entry.value))
+    }
+}
+
+pub(crate) struct InZookeeper(String);
+
+#[async_trait]
+impl Site for InZookeeper {
+    const STEPS: usize = 60;
+    type Way = (Zookeeper, String, ZookeeperClient);
+
+    async fn new() -> Self {
+        Self(format!("/{}", fresh("counter")))
+    }
+
+    async fn way(&self) -> Self::Way {
+        let server = tenure_testkit::zookeeper::Zookeeper::shared().unwrap();
+        let client = ZookeeperClient::connect(&server.url()).await.unwrap();
+        (Zookeeper::new(self.0.as_str()), self.0.clone(), client)
+    }
+}
+
+#[async_trait]
+impl Way for (Zookeeper, String, ZookeeperClient) {
+    async fn claim(&mut self, stamp: Stamp) -> Result<u64> {
+        self.0.claim(&self.2, stamp).await
+    }
+
+    async fn read(&mut self, stamp: Stamp) -> Result<i64> {
+        Ok(number(self.0.read(&self.2, stamp).await?))
+    }
+
+    async fn write(&mut self, stamp: Stamp, n: u64, value: i64) -> Result<Written> {
+        self.0.write(&self.2, stamp, n, value.to_string().as_bytes()).await
+    }
+
+    async fn record(&mut self) -> Record {
+        self.0.record(&self.2).await.unwrap()
+    }
+
+    async fn peek(&mut self) -> i64 {
+        let mut found = self.2.get(&[&self.1]).await.unwrap();
+        number(found.remove(0).map(|entry| entry.data))
     }
 }
 

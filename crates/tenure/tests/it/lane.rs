@@ -1,7 +1,7 @@
 use tenure::{ErrorKind, Fence, Settings};
 use tenure_testkit::{
     cancel::pause_after,
-    faults::{Fault, Nth, Verb},
+    faults::{Fault, Faulty, Nth, Verb},
 };
 
 use crate::bed::{Bed, Log, millis, others_run, secs};
@@ -103,6 +103,50 @@ async fn after_its_time_the_place_goes_to_other_processes() {
     }
     let at = log.entries().iter().position(|who| *who == "there").unwrap();
     assert_eq!(at, 3, "at 0, 40 and 80 ms, then no more: {:?}", log.entries());
+}
+
+/// How often a place is handed on within a process whose engine takes 20 ms to answer, 40 ms each time, until another
+/// process gets it.
+async fn turns_of_a_slow_engine(change: impl FnOnce(&mut tenure::Settings)) -> usize {
+    let bed = Bed::new();
+    let mut settings = bed.settings();
+    (settings.turns, settings.turn_time) = (2, secs(10));
+    change(&mut settings);
+    let (engine, faults) = Faulty::over(bed.memory.another());
+    faults.on(Verb::Attempt, Nth::EVERY, Fault::Delay(millis(20)));
+    let (here, there) = (tenure::Client::new(engine, settings).unwrap(), bed.client());
+    let log = Log::new();
+    let first = here.mutex("k").unwrap().acquire().await.unwrap();
+    let rival = {
+        let (mutex, log) = (there.mutex("k").unwrap(), log.clone());
+        tokio::spawn(async move {
+            let _guard = mutex.acquire().await.unwrap();
+            log.push("there");
+        })
+    };
+    bed.grows_to("k", 2).await;
+    let mut tasks = Vec::new();
+    for _ in 0..6 {
+        let (mutex, log) = (here.mutex("k").unwrap(), log.clone());
+        tasks.push(tokio::spawn(async move {
+            let _guard = mutex.acquire().await.unwrap();
+            log.push("here");
+            tokio::time::sleep(millis(40)).await;
+        }));
+    }
+    others_run().await;
+    drop(first);
+    for task in tasks.into_iter().chain([rival]) {
+        task.await.unwrap();
+    }
+    log.entries().iter().position(|who| *who == "there").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_trip_is_slow_the_place_stays_for_a_few_trips() {
+    assert_eq!(turns_of_a_slow_engine(|_| {}).await, 4, "at 0, 40, 80 and 120 ms: eight trips are 160");
+    assert_eq!(turns_of_a_slow_engine(|s| s.trips = 0).await, 2, "the turns alone");
+    assert_eq!(turns_of_a_slow_engine(|s| s.turn_time = millis(100)).await, 3, "and no longer than allowed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tenure::{Client, Guard, Settings};
+use tenure::Guard;
 use tenure_testkit::proxy::Proxy;
 
-use crate::{NAME, common::runtime, engine, server};
+use crate::{NAME, common::runtime, open, server};
 
 const LOCKS: usize = 10_000;
 /// Two whole renewals of the default ttl.
@@ -23,8 +23,7 @@ fn bytes(locks: usize) -> u64 {
     let server = server();
     let proxy = Proxy::start(server.addr()).unwrap();
     runtime().block_on(async {
-        let client =
-            Client::new(engine(&format!("etcd://{}", proxy.addr())).await, Settings::default()).unwrap();
+        let (client, _) = open(&format!("{NAME}://{}", proxy.addr())).await;
         let mut guards: Vec<Guard> = Vec::new();
         for i in 0..locks {
             guards.push(client.mutex(format!("held/{i}")).unwrap().acquire().await.unwrap());
