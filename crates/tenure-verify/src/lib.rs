@@ -5,3 +5,4 @@
 
 pub mod checks;
 pub mod history;
+pub mod sim;

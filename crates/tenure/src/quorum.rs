@@ -126,6 +126,7 @@ impl Quorum {
                 break;
             }
             tokio::select! {
+                biased;
                 next = opening.next() => match next {
                     Some((member, answer)) => said[member] = Some(answer.map(drop)),
                     None => break,
@@ -231,6 +232,7 @@ impl Inner {
                 }
             }
             tokio::select! {
+                biased;
                 Some((member, gone)) = news.next() => {
                     asked[member] = false;
                     let lost = self.claims().gone(member, &gone, self.roster.majority());
