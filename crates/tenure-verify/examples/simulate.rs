@@ -139,7 +139,10 @@ fn replay(seed: u64, mutant: Option<Mutant>) -> bool {
     let outcome = simulate(seed, mutant);
     let mut lines: Vec<(u64, String)> = Vec::new();
     for event in &outcome.history.events {
-        lines.push((event.at, format!("worker {} op {} key {}: {:?}", event.worker, event.op, event.key, event.what)));
+        lines.push((
+            event.at,
+            format!("worker {} op {} key {}: {:?}", event.worker, event.op, event.key, event.what),
+        ));
     }
     for effect in &outcome.history.effects {
         lines.push((effect.at, format!("worker {} op {}: {effect:?}", effect.worker, effect.op)));
@@ -165,7 +168,13 @@ fn replay(seed: u64, mutant: Option<Mutant>) -> bool {
 
 fn tell(story: &Story) {
     for event in &story.events {
-        println!("{:>12.3} ms  worker {} op {}: {:?}", event.at as f64 / 1e6, event.worker, event.op, event.what);
+        println!(
+            "{:>12.3} ms  worker {} op {}: {:?}",
+            event.at as f64 / 1e6,
+            event.worker,
+            event.op,
+            event.what
+        );
     }
     for effect in &story.effects {
         println!("{:>12.3} ms  {effect:?}", effect.at as f64 / 1e6);

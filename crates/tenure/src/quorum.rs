@@ -201,6 +201,10 @@ impl Inner {
         self.settings.clock.now()
     }
 
+    fn wall_micros(&self) -> u64 {
+        numbers::micros(self.settings.wall.now().get())
+    }
+
     fn claims(&self) -> MutexGuard<'_, Claims> {
         lock(&self.claims)
     }

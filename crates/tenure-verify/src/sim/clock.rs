@@ -37,6 +37,24 @@ impl Clock for ClientClock {
     }
 }
 
+/// What stands on a client's wall: near the clocks of the servers, but not theirs.
+#[derive(Debug)]
+pub(super) struct Wall {
+    pub(super) start: Instant,
+    pub(super) drift: i64,
+    pub(super) ahead: Nanos,
+}
+
+/// When every schedule begins, by the clocks of servers and walls.
+pub(super) const ERA: Nanos = 1_800_000_000 * 1_000_000_000;
+
+impl Clock for Wall {
+    fn now(&self) -> Moment {
+        let now = drifted(nanos(self.start.elapsed()), self.drift);
+        Moment::new(Duration::from_nanos(ERA + now + self.ahead))
+    }
+}
+
 /// What a clock shows that runs too fast by so many parts per million.
 pub(super) fn drifted(now: Nanos, drift: i64) -> Nanos {
     let by = i128::from(now) * i128::from(drift) / 1_000_000;

@@ -27,7 +27,7 @@ pub use self::{
     mutants::Mutant,
 };
 use self::{
-    clock::ClientClock,
+    clock::{ClientClock, Wall},
     plan::{MS, Plan, SKEW},
     process::Background,
     wire::Wire,
@@ -113,6 +113,7 @@ fn start(world: &Arc<World>, number: usize) -> Result<()> {
         settings.max_ttl = ttl;
         settings.max_skew = Duration::from_nanos(2 * SKEW);
         settings.clock = clock.clone();
+        settings.wall = Arc::new(Wall { start: world.start, drift: plan.drift, ahead: plan.ahead });
         Quorum::new(members.collect(), settings)?
     };
     let mut settings = Settings::default();

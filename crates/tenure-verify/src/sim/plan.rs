@@ -31,6 +31,8 @@ pub(super) struct ClientPlan {
     pub(super) tasks: u32,
     /// How often each does.
     pub(super) rounds: u32,
+    /// How far its wall clock is ahead.
+    pub(super) ahead: Nanos,
     /// When its wall clock is set back and by how much, which only a mutant looks at.
     pub(super) set_back: (Nanos, Nanos),
 }
@@ -105,6 +107,7 @@ impl Plan {
                 drift: rng.i64(-10_000..=10_000),
                 tasks: 1 + u32::from(rng.u8(0..4) == 0),
                 rounds: rng.u32(1..=3),
+                ahead: rng.u64(0..=SKEW),
                 set_back: (rng.u64(0..span), rng.u64(ttl / 4..3 * ttl)),
             })
             .collect::<Vec<_>>();
@@ -132,15 +135,21 @@ impl Plan {
         let long = rng.u64(ttl / 8..2 * ttl);
         let client = rng.usize(0..self.clients.len());
         let of_client = Some(client);
-        // A majority of members is left alone, or nothing can be promised.
-        let server = if quorum { Some(0) } else { None };
+        // Most of what befalls a quorum befalls one member, or it could promise nothing but to keep holders apart.
+        let server = match rng.u8(0..8) {
+            _ if !quorum => None,
+            0..=4 => Some(0),
+            5 => Some(rng.usize(0..self.servers.len())),
+            _ => None,
+        };
         let when = if rng.bool() {
             When::At(from)
         } else {
             When::Granted { nth: rng.u32(1..=2), after: rng.u64(0..ttl) }
         };
         let window = |kind, client, percent| Window { from, to: from + long, kind, client, server, percent };
-        match rng.u8(0..16) {
+        let forgets = quorum && rng.u8(0..4) == 0;
+        match if forgets { 14 } else { rng.u8(0..16) } {
             0..=2 => self.strikes.push(Strike { client, when, what: Blow::Pause(long) }),
             3 => {
                 let what = Blow::Suspend(long, rng.u64(0..ttl / 2));
@@ -166,8 +175,10 @@ impl Plan {
                 let memory = if quorum { Memory::Lost } else { Memory::Kept };
                 self.servers[0].restarts.push((from, memory));
                 let down = rng.u64(MS..ttl / 2);
-                self.windows.push(Window { to: from + down, ..window(Kind::CutRequests, None, 100) });
-                self.windows.push(Window { to: from + down, ..window(Kind::CutReplies, None, 100) });
+                for kind in [Kind::CutRequests, Kind::CutReplies] {
+                    let server = Some(0);
+                    self.windows.push(Window { to: from + down, server, ..window(kind, None, 100) });
+                }
             }
             _ => self.servers[0].set_back = Some((from, rng.u64(MS..ttl))),
         }

@@ -14,7 +14,7 @@ use tenure_testkit::model::Model;
 
 use super::{
     Mutant,
-    clock::drifted,
+    clock::{ERA, drifted},
     plan::{Memory, ServerPlan},
 };
 use crate::history::Nanos;
@@ -97,8 +97,7 @@ impl Server {
             }
         }
         let back = self.set_back.filter(|(at, _)| *at <= now).map_or(0, |(_, by)| by);
-        // Far enough in that it can be set back.
-        let reading = 1_000_000_000_000 + drifted(now, self.drift) + self.ahead - back;
+        let reading = ERA + drifted(now, self.drift) + self.ahead - back;
         Moment::new(Duration::from_nanos(reading))
     }
 
