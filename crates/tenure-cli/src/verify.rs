@@ -7,8 +7,10 @@ use std::{
 
 use rustix::termios::tcgetwinsize;
 use tenure_verify::{
-    FaultKind, Options, Outcome, RunResult, Trouble, Watch, page,
-    screen::{Json, Live, Plain, table},
+    FaultKind, Options, Outcome, RunResult, Trouble, Watch,
+    mutants::{Caught, Mutant},
+    page,
+    screen::{Json, Live, Plain, mutants_json, mutants_line, table},
 };
 
 use crate::{
@@ -26,6 +28,9 @@ pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
     if let Some(path) = &args.html {
         // Before minutes are spent on it.
         write(path, "")?;
+    }
+    if args.mutants {
+        return mutants(&options, args);
     }
     let live = io::stdout().is_terminal() && !args.plain && !args.json;
     let result = if args.json {
@@ -47,6 +52,29 @@ pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
         write(path, &page::page(&result))?;
     }
     Ok(code(result.outcome()))
+}
+
+/// Runs the wrong ways. One that gets away fails the run.
+fn mutants(options: &Options, args: &VerifyArgs) -> Result<Code, Failure> {
+    let chosen = match &args.only {
+        None => Mutant::ALL.to_vec(),
+        Some(list) => list
+            .split(',')
+            .map(|name| name.trim().parse().map_err(Failure::usage))
+            .collect::<Result<Vec<Mutant>, _>>()?,
+    };
+    let json = args.json;
+    let mut tell = |caught: &Caught| {
+        out::answer(&if json { mutants_json(caught) } else { mutants_line(caught) });
+    };
+    let all = engine::block_on(async {
+        tenure_verify::mutants::run(options, &chosen, &mut tell).await.map_err(failure)
+    })?;
+    let away = all.iter().filter(|caught| caught.by.is_empty()).count();
+    if !json {
+        out::answer(&format!("\n{} of {} wrong ways were refuted\n", all.len() - away, all.len()));
+    }
+    Ok(if away == 0 { exit::OK } else { exit::REFUTED })
 }
 
 const fn code(outcome: Outcome) -> Code {

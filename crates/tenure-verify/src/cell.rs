@@ -213,7 +213,7 @@ impl Cell<'_> {
             keys: self.options.key_specs(&self.name, &self.guarantees),
             resource: socket,
             seed: self.options.seed,
-            stay: Options::stay(),
+            stay: self.options.stay,
             patience: Options::patience(ttl),
             sleepy: self.fault == FaultKind::Sleep,
         };
@@ -224,12 +224,16 @@ impl Cell<'_> {
         let program = &self.options.program;
         let crew = Crew::new(program, self.lab.clone(), resource, changed, spec, tasks, wired);
         let ran = self.drive(&crew, processes, keys, until_broken, tick).await;
-        let ended = self.end(&crew).await;
+        let mut history = if until_broken {
+            // What was seen is judged; a lock that is known to be wrong need not be given back.
+            let history = snapshot(&crew);
+            self.kill_all(&crew);
+            history
+        } else {
+            self.end(&crew).await;
+            snapshot(&crew)
+        };
         ran?;
-        ended?;
-        let mut history = std::mem::take(&mut crew.state().history);
-        history.effects = crew.resource.take();
-        history.ended = now();
         let slept = crew.state().slept.clone();
         evidence::add(&mut history, self.fault, self.guarantees.crash == Crash::Process);
         let mut report = check(&history, &self.bounds());
@@ -322,20 +326,21 @@ impl Cell<'_> {
         tokio::select! {
             done = nemesis.run(keys) => done,
             done = watch => done,
-            signal = crate::interrupted() => Err(Trouble::Interrupted(signal)),
         }
     }
 
     /// Whether what happened so far breaks a promise already.
     fn is_broken(&self, crew: &Crew) -> bool {
-        let mut history = crew.state().history.clone();
-        history.effects = crew.resource.look(<[_]>::to_vec);
-        history.ended = now();
-        check(&history, &self.bounds()).refuted().is_some()
+        check(&snapshot(crew), &self.bounds()).refuted().is_some()
+    }
+
+    fn kill_all(&self, crew: &Crew) {
+        let count = crew.state().processes.len();
+        (0..count).for_each(|process| crew.signal(process, Signal::KILL));
     }
 
     /// Heals everything, lets the workers finish and waits for them; ends those that do not.
-    async fn end(&self, crew: &Arc<Crew>) -> Result<()> {
+    async fn end(&self, crew: &Arc<Crew>) {
         let count = crew.state().processes.len();
         for process in 0..count {
             crew.order(process, Order::NoTrap);
@@ -361,11 +366,18 @@ impl Cell<'_> {
                 state.processes.iter().all(|process| ended(&process.state)).then_some(())
             });
             if ended.await.is_some() {
-                return Ok(());
+                return;
             }
             (0..count).for_each(|process| crew.signal(process, Signal::CONT));
         }
-        (0..count).for_each(|process| crew.signal(process, Signal::KILL));
-        Ok(())
+        self.kill_all(crew);
     }
+}
+
+/// What happened so far.
+fn snapshot(crew: &Crew) -> History {
+    let mut history = crew.state().history.clone();
+    history.effects = crew.resource.look(<[_]>::to_vec);
+    history.ended = now();
+    history
 }

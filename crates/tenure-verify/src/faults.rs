@@ -12,6 +12,8 @@ pub enum FaultKind {
     None,
     /// SIGKILL of the holder.
     Kill,
+    /// SIGKILL between the two halves of an acquisition that is not one step. Only a wrong way has such.
+    KillHalfway,
     /// SIGSTOP of the holder, past its lease.
     Pause,
     /// SIGSTOP of a waiter, past the lease of its place.
@@ -66,7 +68,7 @@ pub(crate) enum Needs {
 }
 
 impl FaultKind {
-    /// All of them, the cheap ones first.
+    /// All that a right way can be struck with, the cheap ones first.
     pub const ALL: [Self; 22] = [
         Self::None,
         Self::Kill,
@@ -99,6 +101,7 @@ impl FaultKind {
         match self {
             Self::None => "none",
             Self::Kill => "kill",
+            Self::KillHalfway => "kill-halfway",
             Self::Pause => "pause",
             Self::PauseWaiter => "pause-waiter",
             Self::Failpoint => "failpoint",
@@ -128,6 +131,7 @@ impl FaultKind {
         match self {
             Self::None => "nothing is done",
             Self::Kill => "the holder is killed (SIGKILL)",
+            Self::KillHalfway => "whoever has half of a lock is killed",
             Self::Pause => "the holder is stopped (SIGSTOP) past its lease, then goes on",
             Self::PauseWaiter => "a waiter is stopped past the lease of its place, then goes on",
             Self::Failpoint => {
@@ -159,6 +163,7 @@ impl FaultKind {
         match self {
             Self::None
             | Self::Kill
+            | Self::KillHalfway
             | Self::Pause
             | Self::PauseWaiter
             | Self::Failpoint

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 use tenure_testkit::{
     Failure, etcd, mariadb,
     memcached::{Memcached, MemcachedOptions},
+    pgbouncer::{PgBouncer, PgBouncerOptions},
     postgres,
     proxy::Proxy,
     redis::{self, Persistence, Redis, RedisOptions, Sentinels},
@@ -135,6 +136,10 @@ enum Servers {
     Etcd(etcd::Cluster),
     Memcached(Memcached),
     RedisCluster(redis::Cluster),
+    Pooled(
+        #[expect(dead_code, reason = "it is there until it is dropped")] PgBouncer,
+        #[expect(dead_code, reason = "it is there until it is dropped")] postgres::Postgres,
+    ),
 }
 
 /// What an engine's fault says of itself: proof that it hit.
@@ -207,6 +212,14 @@ impl Lab {
         })
     }
 
+    /// A PostgreSQL behind a pooler of transactions, for who believes that a session is one's own.
+    pub(crate) fn pooled() -> Result<Self, Trouble> {
+        let server = postgres::Postgres::start(postgres::PostgresOptions::default()).map_err(cannot)?;
+        let pooler = PgBouncer::start(server.addr(), &PgBouncerOptions::default()).map_err(cannot)?;
+        let (url, servers) = (pooler.url(), Servers::Pooled(pooler, server));
+        Ok(Self { name: Some(LabName::Postgres), url, addresses: Vec::new(), servers })
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -233,7 +246,9 @@ impl Lab {
         let servers = &self.servers;
         match fault {
             FaultKind::EngineKill | FaultKind::EnginePause => match servers {
-                Servers::None | Servers::Folder(_) => Err("there is no server of this run's own"),
+                Servers::None | Servers::Folder(_) | Servers::Pooled(..) => {
+                    Err("there is no server of this run's own")
+                }
                 _ => Ok(()),
             },
             FaultKind::LeaderKill => match servers {
@@ -254,7 +269,9 @@ impl Lab {
                 | Servers::MariaDb(_)
                 | Servers::Postgres(_) => Ok(()),
                 Servers::Zookeeper(_) => Err("it has no command that deletes a tree"),
-                Servers::None | Servers::Folder(_) => Err("there is no server of this run's own"),
+                Servers::None | Servers::Folder(_) | Servers::Pooled(..) => {
+                    Err("there is no server of this run's own")
+                }
             },
             FaultKind::Deaf => match servers {
                 Servers::Redis(servers) if servers.len() == 1 => Ok(()),
@@ -326,7 +343,9 @@ impl Lab {
                 all.leader()?;
                 Ok("all three were killed and answer again".into())
             }
-            Servers::None | Servers::Folder(_) => Err(Failure::new("there is no server")),
+            Servers::None | Servers::Folder(_) | Servers::Pooled(..) => {
+                Err(Failure::new("there is no server"))
+            }
         }
     }
 
@@ -350,7 +369,9 @@ impl Lab {
             Servers::Memcached(server) => pause!(server, "the server"),
             Servers::Zookeeper(all) => pause!(&all.servers()[all.leader()?], "the leader"),
             Servers::Etcd(all) => pause!(&all.nodes()[all.leader()?], "the leader"),
-            Servers::None | Servers::Folder(_) => Err(Failure::new("there is no server")),
+            Servers::None | Servers::Folder(_) | Servers::Pooled(..) => {
+                Err(Failure::new("there is no server"))
+            }
         }
     }
 
@@ -428,7 +449,7 @@ impl Lab {
             }
             Servers::MariaDb(server) => drop(server.sql("DELETE FROM tenure_places")?),
             Servers::Postgres(server) => drop(server.sql("DELETE FROM tenure_places")?),
-            Servers::Zookeeper(_) | Servers::None | Servers::Folder(_) => {
+            Servers::Zookeeper(_) | Servers::None | Servers::Folder(_) | Servers::Pooled(..) => {
                 return Err(Failure::new("nothing to delete"));
             }
         }

@@ -64,6 +64,9 @@ pub(crate) trait Held: Send + Sync {
         self.proof().map(|proof| proof.fence)
     }
 
+    /// Asks the engine to keep it for longer, where its owner does that by hand.
+    async fn refresh(&self) {}
+
     /// Looks whether it is still held, and until when it may be believed.
     fn look(&self) -> Look;
 

@@ -75,6 +75,7 @@ impl Nemesis {
         match self.fault {
             FaultKind::None => {}
             FaultKind::Kill => return self.kill(key).await,
+            FaultKind::KillHalfway => return self.kill_halfway(key, rng).await,
             FaultKind::Pause => self.pause(key, rng).await,
             FaultKind::PauseWaiter => self.pause_waiter(key).await,
             FaultKind::Failpoint => self.failpoint(key, rng).await,
@@ -139,15 +140,31 @@ impl Nemesis {
             worker: doing.map(|doing| doing.worker),
             op: doing.map(|doing| doing.op).filter(|op| *op != 0),
             hit: None,
-            fatal: self.fault == FaultKind::Kill,
+            fatal: matches!(self.fault, FaultKind::Kill | FaultKind::KillHalfway),
         };
         self.crew.begin(&fault, doing.map(|doing| doing.process))
     }
 
     async fn kill(&self, key: KeyId) -> Result<()> {
         let Some(aim) = self.aim(key, Stage::Holds).await else { return Ok(()) };
-        let process = aim.doing.process;
-        let strike = self.begin(now(), Some(&aim.doing));
+        self.end_of(&aim.doing, now()).await
+    }
+
+    async fn kill_halfway(&self, key: KeyId, rng: &mut fastrand::Rng) -> Result<()> {
+        let Some(aim) = self.anybody(key, rng) else {
+            sleep(FRESH).await;
+            return Ok(());
+        };
+        match self.trapped(aim.doing.process, Point::Halfway, key).await {
+            Some(doing) => self.end_of(&doing, doing.at).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a process for good, and starts another in its place.
+    async fn end_of(&self, doing: &Doing, from: Nanos) -> Result<()> {
+        let process = doing.process;
+        let strike = self.begin(from, Some(doing));
         self.crew.signal(process, Signal::KILL);
         self.crew.wait(MOMENT, |state| (state.processes[process].state == Life::Ended).then_some(())).await;
         self.crew.finish(strike, None);
@@ -338,9 +355,11 @@ impl Nemesis {
                 hit = (passed > 0).then(|| format!("{passed} bytes of answers came late"));
             }
             FaultKind::Reply => {
-                let held = || self.counts(process).1;
-                self.crew.wait(ttl, |_| (held() > 0).then_some(())).await;
-                let bytes = held();
+                let until = Instant::now() + ttl;
+                while self.counts(process).1 == 0 && Instant::now() < until {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                let bytes = self.counts(process).1;
                 sleep(ttl * 6 / 5).await;
                 hit = (bytes > 0)
                     .then(|| format!("{bytes} bytes of answers were held back for {:?}", ttl * 6 / 5));

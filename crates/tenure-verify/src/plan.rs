@@ -45,6 +45,8 @@ pub struct Options {
     pub allow_engine_faults: bool,
     /// How often each fault must hit.
     pub min_hits: usize,
+    /// The longest stay in a lock, if nothing strikes.
+    pub stay: Duration,
 }
 
 impl Options {
@@ -63,6 +65,7 @@ impl Options {
             faults: None,
             allow_engine_faults: false,
             min_hits: 1,
+            stay: STAY,
         }
     }
 
@@ -114,10 +117,6 @@ impl Options {
             keys.push(KeySpec { name: format!("{name}/permits"), shared: false, permits: Some(3) });
         }
         keys
-    }
-
-    pub(crate) const fn stay() -> Duration {
-        STAY
     }
 
     pub(crate) fn patience(ttl: Duration) -> Duration {

@@ -216,11 +216,6 @@ impl Resource {
     pub(crate) fn look<T>(&self, look: impl FnOnce(&[Effect]) -> T) -> T {
         look(&self.shared.registers().effects)
     }
-
-    /// Everything that happened, once nobody asks any more.
-    pub(crate) fn take(&self) -> Vec<Effect> {
-        std::mem::take(&mut self.shared.registers().effects)
-    }
 }
 
 impl Drop for Resource {

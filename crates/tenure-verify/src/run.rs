@@ -70,6 +70,13 @@ impl RunResult {
 /// # Errors
 /// If the engine cannot be started or reached, or somebody interrupts. What the run *finds* is in its result.
 pub async fn run(options: &Options, watch: &mut dyn Watch) -> Result<RunResult> {
+    tokio::select! {
+        done = run_all(options, watch) => done,
+        signal = crate::interrupted() => Err(Trouble::Interrupted(signal)),
+    }
+}
+
+async fn run_all(options: &Options, watch: &mut dyn Watch) -> Result<RunResult> {
     let (lab, operator) = open(options).await?;
     let guarantees = operator.guarantees().clone();
     let subject = subject(options, &lab, &operator).await;

@@ -8,6 +8,7 @@ use crate::{
     CellResult, FaultKind, Outcome, RunResult, Subject, Tick, Watch,
     checks::{Promise, Story, Verdict},
     history::{Done, Freed, Nanos, What},
+    mutants::Caught,
 };
 
 const RED: &str = "\x1b[31m";
@@ -326,4 +327,38 @@ fn run_json(result: &RunResult) -> Value {
         "outcome": format!("{:?}", result.outcome()).to_lowercase(),
         "cells": result.cells.iter().map(cell_json).collect::<Vec<_>>(),
     })
+}
+
+/// What became of a wrong way, in a line.
+#[must_use]
+pub fn mutants_line(caught: &Caught) -> String {
+    let Caught { mutant, by, seconds, cell } = caught;
+    let by: Vec<_> = by.iter().map(|promise| promise.code()).collect();
+    let what = if by.is_empty() {
+        format!(
+            "GOT AWAY for {seconds:.0} s with {} grants and {} hits",
+            cell.counts.grants, cell.counts.hits
+        )
+    } else {
+        format!("refuted by {:<9} in {seconds:>4.1} s", by.join(", "))
+    };
+    let (fault, lab) = (mutant.fault().to_string(), mutant.lab().to_string());
+    format!("{:<23} {what}  on {lab}, under {fault}: {}\n", mutant.to_string(), mutant.story())
+}
+
+/// The same, for scripts.
+#[must_use]
+pub fn mutants_json(caught: &Caught) -> String {
+    let Caught { mutant, by, seconds, cell } = caught;
+    let by: Vec<_> = by.iter().map(|promise| promise.code()).collect();
+    let json = json!({
+        "event": "mutant",
+        "mutant": mutant.to_string(),
+        "story": mutant.story(),
+        "lab": mutant.lab().to_string(),
+        "refuted_by": by,
+        "seconds": seconds,
+        "cell": cell_json(cell),
+    });
+    format!("{json}\n")
 }

@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
     time::Duration,
@@ -96,7 +96,7 @@ async fn run() -> Result<(), String> {
             let seed = spec.seed ^ (u64::from(id) << 20);
             let (locks, orders) = (locks.as_ref(), orders.as_ref());
             let rng = fastrand::Rng::with_seed(seed);
-            async move { Worker { id, spec, locks, orders, rng, desk: None, ops: 0 }.work().await }
+            async move { Worker { id, spec, locks, orders, rng, desk: None, ops: 0, jumps: 0 }.work().await }
         };
         join_all(spec.workers.iter().map(one)).await;
         // A worker that has finished lets go; one that cannot reach its engine does not wait for it for ever.
@@ -139,7 +139,8 @@ pub(crate) struct Orders {
     late: AtomicBool,
     trap: Mutex<Option<(Point, Option<KeyId>)>>,
     clock: SleepyClock,
-    slept: AtomicBool,
+    /// How often its clock has jumped.
+    jumps: AtomicU32,
 }
 
 impl Orders {
@@ -152,7 +153,7 @@ impl Orders {
             Order::NoTrap => *self.trap() = None,
             Order::Sleep { nanos } => {
                 self.clock.sleep(nanos);
-                self.slept.store(true, Ordering::SeqCst);
+                self.jumps.fetch_add(1, Ordering::SeqCst);
             }
         }
     }
@@ -183,6 +184,7 @@ struct Worker<'a> {
     rng: fastrand::Rng,
     desk: Option<Desk>,
     ops: u32,
+    jumps: u32,
 }
 
 /// Where a stay is.
@@ -249,6 +251,8 @@ impl Worker<'_> {
         let fence = held.fence();
         match held.look() {
             Look::Until(until) => {
+                // What was granted before a jump of the clock is over after it.
+                self.jumps = self.orders.jumps.load(Ordering::SeqCst);
                 self.tell(stay, What::Granted { fence, until });
                 let _ = self.stay(stay, held.as_ref()).await;
             }
@@ -266,7 +270,9 @@ impl Worker<'_> {
 
     /// Looks at the lock before anything is done under it.
     fn look(&mut self, stay: Stay, held: &dyn Held) -> Result<(), Over> {
-        if self.orders.slept.swap(false, Ordering::SeqCst) {
+        let jumps = self.orders.jumps.load(Ordering::SeqCst);
+        if jumps != self.jumps {
+            self.jumps = jumps;
             let is_held = matches!(held.look(), Look::Until(_));
             say(&Says::Slept { worker: self.id, op: stay.op, held: is_held, at: now() });
         }
@@ -320,6 +326,7 @@ impl Worker<'_> {
     async fn think(&mut self, stay: Stay, held: &dyn Held) -> Result<(), Over> {
         let time = self.up_to(self.spec.stay / 2);
         sleep(time).await;
+        held.refresh().await;
         self.look(stay, held)
     }
 
