@@ -1,10 +1,11 @@
-//! The project's chores: `cargo xtask test`, `ci`, `tidy` and `docs`.
+//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs` and `sim`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
 
 mod ci;
 mod docs;
 mod servers;
+mod sim;
 mod step;
 mod suite;
 mod tidy;
@@ -20,7 +21,8 @@ const USAGE: &str = "usage: cargo xtask <chore>
   check           what needs no test: format, lints, tidy, docs, dependencies
   ci              everything a change must pass: `check`, the README's main job, then `test`
   tidy            check the architecture's invariants
-  docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date";
+  docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
+  sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
+        ["sim", ref options @ ..] => sim::run(&root, options),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

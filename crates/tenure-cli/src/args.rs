@@ -59,6 +59,13 @@ pub(crate) enum Verb {
     /// the wrong ways of the field beside the right ones. Without flags it needs no server and takes about half a minute.
     #[command(after_help = SALE_EXAMPLES, after_long_help = SALE_LONG)]
     Sale(SaleArgs),
+    /// Prove or refute the promises of a lock, on your own engine or on one that is started for it
+    ///
+    /// Several processes go for the same locks while faults are aimed at the moments that matter: the holder is killed,
+    /// stopped past its lease, cut off from the engine. Every promise was held (within so many operations and faults that
+    /// hit), refuted (with the shortest story), or the run was inconclusive. Without flags it needs no server.
+    #[command(after_help = VERIFY_EXAMPLES, after_long_help = VERIFY_LONG)]
+    Verify(VerifyArgs),
     /// Print a completion script for a shell
     Completions {
         /// For which shell
@@ -264,6 +271,53 @@ pub(crate) struct SaleArgs {
     pub(crate) plain: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// Start this engine: file, memory, redis, redis-volatile, redis-sentinel, redis-cluster, redlock, mysql, postgres,
+    /// zookeeper, etcd, memcached [default: file, unless --on names one]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["on", "on_file"])]
+    pub(crate) lab: Option<String>,
+    /// How long each fault is tried for
+    #[arg(long = "for", value_name = "DUR", default_value = "20s", value_parser = duration)]
+    pub(crate) time: Duration,
+    /// Decides who asks for what, and who is struck when
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many processes
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) workers: u32,
+    /// How many locks
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) keys: u32,
+    /// The lease, longer if the engine wants it [default: 1s]
+    #[arg(long, value_name = "DUR", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+    /// The faults, by commas; `cheap` is kill, pause and failpoint [default: all that can be]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) faults: Option<String>,
+    /// How often each fault must hit, or the run is inconclusive
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) hits: usize,
+    /// Verify the verifier: run wrong locks, each of which must be refuted within a minute
+    #[arg(long, conflicts_with_all = ["on", "on_file", "lab", "faults"])]
+    pub(crate) mutants: bool,
+    /// With --mutants: only these, by commas
+    #[arg(long, value_name = "LIST", requires = "mutants")]
+    pub(crate) only: Option<String>,
+    /// Let faults strike an engine that was not started here: all its memory may be deleted
+    #[arg(long)]
+    pub(crate) allow_engine_faults: bool,
+    /// Write one page with a timeline of each lock
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// One JSON object per line: each cell, and the run at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Plain lines even on a terminal
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) plain: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
     #[value(alias = "mariadb")]
@@ -436,3 +490,20 @@ mod tests {
         assert!(run(&["--explain", "k"]).is_ok(), "nothing is run, so nothing is needed to run");
     }
 }
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  tenure verify                                no server needed
+  tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
+  tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
+  tenure verify --mutants                      wrong locks, each of which must be refuted";
+
+const VERIFY_LONG: &str = "\
+Exit codes: 0 every promise of the engine's grade held; 1 one was refuted, or a wrong lock got away; 2 inconclusive: too few
+faults hit; 64 the call is wrong; 69 an engine cannot be started or reached; 78 its URL is wrong.
+
+Examples:
+  tenure verify                                no server needed
+  tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
+  tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
+  tenure verify --mutants                      wrong locks, each of which must be refuted";

@@ -13,6 +13,10 @@ pub(crate) struct Code(pub(crate) u8);
 pub(crate) const OK: Code = Code(0);
 /// What was to be shown was not seen.
 pub(crate) const NOT_SHOWN: Code = Code(1);
+/// A promise was broken, or a wrong way got away.
+pub(crate) const REFUTED: Code = Code(1);
+/// Too little happened to say anything.
+pub(crate) const INCONCLUSIVE: Code = Code(2);
 /// The call is wrong.
 pub(crate) const USAGE: Code = Code(64);
 /// The engine cannot be reached.

@@ -16,6 +16,7 @@ mod out;
 mod run;
 mod sale;
 mod schema;
+mod verify;
 mod wait;
 mod words;
 
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
     if env::args_os().nth(1).is_some_and(|word| word == tenure_flashsale::HOST_WORD) {
         return tenure_flashsale::host_main();
     }
+    if env::args_os().nth(1).is_some_and(|word| word == tenure_verify::WORKER_WORD) {
+        return tenure_verify::worker_main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(err) => {
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
         Verb::Wait(args) => wait::main(&cli.on, &args),
         Verb::Doctor(args) => doctor::main(&cli.on, &args),
         Verb::Sale(args) => sale::main(&cli.on, &args),
+        Verb::Verify(args) => verify::main(&cli.on, &args),
         Verb::Schema(args) => schema::main(&args),
         Verb::Completions { shell } => man::completions(shell),
         Verb::Man { verb } => man::page(verb.as_deref()),

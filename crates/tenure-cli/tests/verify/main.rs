@@ -1,0 +1,3 @@
+//! The promises of `tenure verify`, asked of the real binary. A program of its own: a run takes all of the machine, and other
+//! tests measure time.
+#![cfg(target_os = "linux")]

@@ -1,0 +1,383 @@
+//! One cell of the matrix: an engine under one fault, from the first worker to the verdict.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tenure::{Client, Crash, Guarantees, Reach};
+use tenure_testkit::proxy::Proxy;
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    checks::{Bounds, Promise, Report, Story, Verdict, check},
+    clock::now,
+    crew::{Crew, Life},
+    evidence,
+    faults::{FaultKind, Needs},
+    history::{Done, History, Register, What},
+    lab::Lab,
+    nemesis::Nemesis,
+    plan::{Options, bounds},
+    resource::{Resource, Rule},
+    trouble::{Result, Trouble},
+    wire::{Order, Spec},
+};
+
+/// How often who watches is told.
+const TELL: Duration = Duration::from_millis(200);
+/// How many tasks a process has, so that they hand locks to each other.
+const TASKS: u32 = 2;
+
+/// A cell, as it is to be run.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) lab: Arc<Lab>,
+    pub(crate) guarantees: Guarantees,
+    pub(crate) operator: Client,
+    pub(crate) fault: FaultKind,
+    pub(crate) name: String,
+    /// The wrong way to lock, if it is one.
+    pub(crate) mutant: Option<String>,
+    pub(crate) rule: Rule,
+}
+
+/// What a cell came to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CellResult {
+    /// What was done.
+    pub fault: FaultKind,
+    /// Why it was not, if it was not.
+    pub skipped: Option<String>,
+    /// What the checks say.
+    pub report: Option<Report>,
+    /// Promises that this engine does not make under this fault, and were broken: which, and why that is so.
+    pub excused: Vec<(Promise, &'static str)>,
+    /// Everything that happened.
+    pub history: History,
+    /// How long it took.
+    pub seconds: f64,
+    /// In figures.
+    pub counts: Counts,
+}
+
+/// A cell in figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Locks that were granted.
+    pub grants: usize,
+    /// Updates that the fenced register acknowledged.
+    pub updates: usize,
+    /// Requests that it refused.
+    pub refused: usize,
+    /// Updates that it lost: none, if it is worth its name.
+    pub lost: usize,
+    /// Updates that the plain register acknowledged.
+    pub plain: usize,
+    /// Updates that it lost: some, if the faults are worth theirs.
+    pub plain_lost: usize,
+    /// Faults that hit.
+    pub hits: usize,
+    /// Faults.
+    pub faults: usize,
+}
+
+impl Counts {
+    pub(crate) fn of(history: &History) -> Self {
+        let mut counts = Self::default();
+        counts.grants =
+            history.events.iter().filter(|event| matches!(event.what, What::Granted { .. })).count();
+        for effect in &history.effects {
+            let lost = match &effect.what {
+                Done::Write { lost } if effect.accepted => Some(lost.len()),
+                _ => None,
+            };
+            match effect.register {
+                Register::Fenced => {
+                    counts.refused += usize::from(!effect.accepted);
+                    counts.updates += usize::from(lost.is_some());
+                    counts.lost += lost.unwrap_or_default();
+                }
+                Register::Plain => {
+                    counts.plain += usize::from(lost.is_some());
+                    counts.plain_lost += lost.unwrap_or_default();
+                }
+            }
+        }
+        counts.faults = history.faults.len();
+        counts.hits = history.faults.iter().filter(|fault| fault.hit.is_some()).count();
+        counts
+    }
+}
+
+/// How a cell came out, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Not done.
+    Skipped,
+    /// Everything that is promised held.
+    Held,
+    /// Broken, and never promised.
+    Excused,
+    /// Too little happened to say.
+    Inconclusive,
+    /// A promise was broken.
+    Refuted,
+}
+
+impl CellResult {
+    pub(crate) fn skipped(fault: FaultKind, why: String) -> Self {
+        Self {
+            fault,
+            skipped: Some(why),
+            report: None,
+            excused: Vec::new(),
+            history: History::default(),
+            seconds: 0.0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// How it came out.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let Some(report) = &self.report else { return Outcome::Skipped };
+        let mut outcome = if self.excused.is_empty() { Outcome::Held } else { Outcome::Excused };
+        for (promise, verdict) in &report.verdicts {
+            let excused = self.excused.iter().any(|(excused, _)| excused == promise);
+            outcome = outcome.max(match verdict {
+                Verdict::Held { .. } => Outcome::Held,
+                Verdict::Refuted { .. } if excused => Outcome::Excused,
+                Verdict::Refuted { .. } => Outcome::Refuted,
+                Verdict::Inconclusive { .. } => Outcome::Inconclusive,
+            });
+        }
+        outcome
+    }
+
+    /// The promises that were made and broken.
+    #[must_use]
+    pub fn broken(&self) -> Vec<Promise> {
+        let verdicts = self.report.iter().flat_map(|report| &report.verdicts);
+        let broken = verdicts.filter(|(_, verdict)| matches!(verdict, Verdict::Refuted { .. }));
+        broken
+            .map(|(promise, _)| *promise)
+            .filter(|promise| !self.excused.iter().any(|(e, _)| e == promise))
+            .collect()
+    }
+}
+
+/// How a cell stands while it runs.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Tick {
+    /// What is done.
+    pub fault: FaultKind,
+    /// For how long so far.
+    pub elapsed: Duration,
+    /// And in all.
+    pub time: Duration,
+    /// Locks granted so far.
+    pub grants: usize,
+    /// Faults so far.
+    pub faults: usize,
+}
+
+impl Cell<'_> {
+    fn ttl(&self) -> Duration {
+        self.options.ttl_on(&self.guarantees)
+    }
+
+    fn bounds(&self) -> Bounds {
+        bounds(self.fault, &self.guarantees, self.ttl(), self.options.min_hits)
+    }
+
+    /// Runs it. With `until_broken`, it looks at its history again and again, and ends as soon as a promise is broken.
+    pub(crate) async fn run(&self, until_broken: bool, tick: &mut dyn FnMut(Tick)) -> Result<CellResult> {
+        let (start, folder) = (Instant::now(), TempDir::with_prefix("tenure-verify-"));
+        let folder = folder.map_err(|err| Trouble::internal("a folder", err))?;
+        let socket = folder.path().join("resource");
+        let changed = Arc::new(Notify::new());
+        let resource = Resource::open(&socket, self.rule, changed.clone())
+            .map_err(|err| Trouble::internal("the resources", err))?;
+        let ttl = self.ttl();
+        let alone = self.guarantees.reach == Reach::Process;
+        let spec = Spec {
+            workers: Vec::new(),
+            url: String::new(),
+            mutant: self.mutant.clone(),
+            slot: 0,
+            ttl,
+            keys: self.options.key_specs(&self.name, &self.guarantees),
+            resource: socket,
+            seed: self.options.seed,
+            stay: self.options.stay,
+            patience: Options::patience(ttl),
+            sleepy: self.fault == FaultKind::Sleep,
+        };
+        let keys = spec.keys.len() as u32;
+        let (processes, tasks) =
+            if alone { (1, self.options.workers * TASKS) } else { (self.options.workers, TASKS) };
+        let wired = self.fault.needs() == Needs::Wire;
+        let program = &self.options.program;
+        let crew = Crew::new(program, self.lab.clone(), resource, changed, spec, tasks, wired);
+        let ran = self.drive(&crew, processes, keys, until_broken, tick).await;
+        let mut history = if until_broken {
+            // What was seen is judged; a lock that is known to be wrong need not be given back.
+            let history = snapshot(&crew);
+            self.kill_all(&crew);
+            history
+        } else {
+            self.end(&crew).await;
+            snapshot(&crew)
+        };
+        ran?;
+        let slept = crew.state().slept.clone();
+        evidence::add(&mut history, self.fault, self.guarantees.crash == Crash::Process);
+        let mut report = check(&history, &self.bounds());
+        if let Some(&(worker, op, _, at)) = slept.iter().find(|(_, _, held, _)| *held) {
+            let why =
+                format!("worker {worker} still believed to hold after its machine had slept past its lease");
+            let events = history.events.iter().filter(|event| event.op == op).cloned().collect();
+            let story = Story { why, at, ops: vec![op], events, effects: Vec::new(), faults: Vec::new() };
+            let told = report.verdicts.iter_mut().filter(|(promise, _)| *promise == Promise::Told);
+            told.for_each(|(promise, verdict)| {
+                *verdict = Verdict::Refuted { promise: *promise, story: story.clone() };
+            });
+        }
+        let excused = self.excused(&report);
+        let counts = Counts::of(&history);
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(CellResult {
+            fault: self.fault,
+            skipped: None,
+            report: Some(report),
+            excused,
+            history,
+            seconds,
+            counts,
+        })
+    }
+
+    fn excused(&self, report: &Report) -> Vec<(Promise, &'static str)> {
+        let Some((numbers, why)) = self.fault.excused(&self.guarantees) else { return Vec::new() };
+        let excused = |promise: &Promise| numbers.iter().any(|number| promise.code() == format!("I{number}"));
+        let broken = report.verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Refuted { .. }));
+        broken.map(|(promise, _)| *promise).filter(excused).map(|promise| (promise, why)).collect()
+    }
+
+    async fn drive(
+        &self,
+        crew: &Arc<Crew>,
+        processes: u32,
+        keys: u32,
+        until_broken: bool,
+        tick: &mut dyn FnMut(Tick),
+    ) -> Result<()> {
+        let mut all = Vec::new();
+        for slot in 0..processes as usize {
+            all.push(crew.start(slot).await?);
+        }
+        crew.go(&all).await?;
+        let start = Instant::now();
+        let nemesis = Nemesis {
+            crew: crew.clone(),
+            fault: self.fault,
+            crash: self.guarantees.crash,
+            operator: self.operator.clone(),
+            until: start + self.options.time,
+            seed: self.options.seed,
+            busy: std::sync::Mutex::new(HashSet::new()),
+        };
+        let watch = async {
+            let mut ticks = tokio::time::interval(TELL);
+            let mut count = 0_u64;
+            loop {
+                ticks.tick().await;
+                count += 1;
+                let (grants, faults, failed) = {
+                    let state = crew.state();
+                    let events = &state.history.events;
+                    let grants =
+                        events.iter().filter(|event| matches!(event.what, What::Granted { .. })).count();
+                    let failed = state.processes.iter().find_map(|process| match &process.state {
+                        Life::Failed(why) => Some(why.clone()),
+                        _ => None,
+                    });
+                    (grants, state.history.faults.len(), failed)
+                };
+                if let Some(why) = failed {
+                    return Err(Trouble::Unavailable(format!("a worker ended: {why}")));
+                }
+                tick(Tick {
+                    fault: self.fault,
+                    elapsed: start.elapsed(),
+                    time: self.options.time,
+                    grants,
+                    faults,
+                });
+                if until_broken && count % 5 == 0 && self.is_broken(crew) {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::select! {
+            done = nemesis.run(keys) => done,
+            done = watch => done,
+        }
+    }
+
+    /// Whether what happened so far breaks a promise already.
+    fn is_broken(&self, crew: &Crew) -> bool {
+        check(&snapshot(crew), &self.bounds()).refuted().is_some()
+    }
+
+    fn kill_all(&self, crew: &Crew) {
+        let count = crew.state().processes.len();
+        (0..count).for_each(|process| crew.signal(process, Signal::KILL));
+    }
+
+    /// Heals everything, lets the workers finish and waits for them; ends those that do not.
+    async fn end(&self, crew: &Arc<Crew>) {
+        let count = crew.state().processes.len();
+        for process in 0..count {
+            crew.order(process, Order::NoTrap);
+            crew.order(process, Order::End);
+            let wire = crew.state().processes[process].wire.clone();
+            if let Some(wire) = wire {
+                let heal = move || wire.proxies.iter().try_for_each(Proxy::heal);
+                let _ = tokio::task::spawn_blocking(heal).await;
+            }
+            crew.signal(process, Signal::CONT);
+        }
+        for op in crew.resource.held() {
+            crew.resource.deliver(op);
+        }
+        crew.finish_all();
+        let patience = Options::patience(self.ttl()) + self.ttl() * 4 + Duration::from_secs(5);
+        let deadline = Instant::now() + patience;
+        // A process may have stopped itself in the very moment in which it was told to forget its trap.
+        while Instant::now() < deadline {
+            let step = Duration::from_millis(250);
+            let ended = crew.wait(step, |state| {
+                let ended = |life: &Life| matches!(life, Life::Ended | Life::Failed(_));
+                state.processes.iter().all(|process| ended(&process.state)).then_some(())
+            });
+            if ended.await.is_some() {
+                return;
+            }
+            (0..count).for_each(|process| crew.signal(process, Signal::CONT));
+        }
+        self.kill_all(crew);
+    }
+}
+
+/// What happened so far.
+fn snapshot(crew: &Crew) -> History {
+    let mut history = crew.state().history.clone();
+    history.effects = crew.resource.look(<[_]>::to_vec);
+    history.ended = now();
+    history
+}
