@@ -4,6 +4,7 @@
 compile_error!("the command line tool needs Linux; the library `tenure` does not");
 
 mod args;
+mod bench;
 mod break_;
 mod doctor;
 mod engine;
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
     if env::args_os().nth(1).is_some_and(|word| word == tenure_flashsale::HOST_WORD) {
         return tenure_flashsale::host_main();
     }
+    if env::args_os().nth(1).is_some_and(|word| word == tenure_bench::PART_WORD) {
+        return tenure_bench::part_main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(err) => {
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Verb::Break(args) => break_::main(&cli.on, &args),
         Verb::Wait(args) => wait::main(&cli.on, &args),
         Verb::Doctor(args) => doctor::main(&cli.on, &args),
+        Verb::Bench(args) => bench::main(&cli.on, &args),
         Verb::Sale(args) => sale::main(&cli.on, &args),
         Verb::Schema(args) => schema::main(&args),
         Verb::Completions { shell } => man::completions(shell),
