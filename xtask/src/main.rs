@@ -1,9 +1,10 @@
-//! The project's chores: `cargo xtask test`, `ci`, `tidy` and `docs`.
+//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs`, `peers` and `plots`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
 
 mod ci;
 mod docs;
+mod peers;
 mod servers;
 mod step;
 mod tidy;
@@ -19,7 +20,11 @@ const USAGE: &str = "usage: cargo xtask <chore>
   check           what needs no test: format, lints, tidy, docs, dependencies
   ci              everything a change must pass: `check`, the README's main job, then `test`
   tidy            check the architecture's invariants
-  docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date";
+  docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
+  peers --harness DIR [--setup] [-- ARGS]
+                  measure beside the peers: builds the driver, runs DIR/run.py with these arguments, prints the tables
+                  and draws the plots; --setup builds the peers first
+  plots           draw how costs grow, for BENCHMARKS.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -32,6 +37,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
+        ["peers", ref rest @ ..] => peers::run(&root, rest),
+        ["plots"] => peers::growth(&root),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -28,7 +28,7 @@ pub use self::{
     page::{growth_page, page},
     part::main as part_main,
     plan::{Measure, Options},
-    plot::{Axis, Line, Plot},
+    plot::{Axis, Line, Plot, bars},
     screen::{growth_table, table},
     trouble::Trouble,
     wire::PART_WORD,
