@@ -1,9 +1,10 @@
-//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs` and `sim`.
+//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs`, `sim`, `peers` and `plots`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
 
 mod ci;
 mod docs;
+mod peers;
 mod servers;
 mod sim;
 mod step;
@@ -22,7 +23,11 @@ const USAGE: &str = "usage: cargo xtask <chore>
   ci              everything a change must pass: `check`, the README's main job, then `test`
   tidy            check the architecture's invariants
   docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
-  sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md";
+  sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md
+  peers --harness DIR [--setup] [-- ARGS]
+                  measure beside the peers: builds the driver, runs DIR/run.py with these arguments, prints the tables
+                  and draws the plots; --setup builds the peers first
+  plots           draw how costs grow, for BENCHMARKS.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -36,6 +41,8 @@ fn main() -> ExitCode {
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
         ["sim", ref options @ ..] => sim::run(&root, options),
+        ["peers", ref rest @ ..] => peers::run(&root, rest),
+        ["plots"] => peers::growth(&root),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

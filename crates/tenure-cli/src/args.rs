@@ -66,6 +66,12 @@ pub(crate) enum Verb {
     /// hit), refuted (with the shortest story), or the run was inconclusive. Without flags it needs no server.
     #[command(after_help = VERIFY_EXAMPLES, after_long_help = VERIFY_LONG)]
     Verify(VerifyArgs),
+    /// Measure what locks cost on an engine, as ratios to its round trip
+    ///
+    /// Acquire and release alone, the hand-off between processes, one hot key, the crash of a holder, and many held locks: each in
+    /// turns with the engine's bare round trip, so that the figure is a ratio. Exits 1 if an update under the lock was lost.
+    #[command(after_help = BENCH_EXAMPLES, after_long_help = BENCH_LONG)]
+    Bench(BenchArgs),
     /// Print a completion script for a shell
     Completions {
         /// For which shell
@@ -318,6 +324,34 @@ pub(crate) struct VerifyArgs {
     pub(crate) plain: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// How long it may take in all, about
+    #[arg(long = "for", value_name = "DUR", default_value = "30s", value_parser = duration)]
+    pub(crate) time: Duration,
+    /// What is measured, by commas: alone, handoff, hot, crash, held [default: all]
+    #[arg(long, value_name = "LIST", conflicts_with = "growth")]
+    pub(crate) only: Option<String>,
+    /// How many processes contend for the hot key
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) processes: u32,
+    /// How many tasks in each
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) tasks: u32,
+    /// How many locks are held at once
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) locks: u32,
+    /// Measure how costs grow instead: with the line, the keys, the processes
+    #[arg(long)]
+    pub(crate) growth: bool,
+    /// Write one page with the table, how the times are spread, and who got how much
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// One JSON object at the end, and no words
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
     #[value(alias = "mariadb")]
@@ -344,6 +378,23 @@ Examples:
   tenure run -n nightly -- ./report       do not wait; exit 75 if another host runs it
   tenure ls                               who holds what
   tenure run --help                       exit codes and environment";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  tenure bench                                    files of this machine, half a minute
+  tenure bench --on redis://localhost             the Redis you run
+  tenure bench --only alone,hot --for 10s --json  two of them, for a script
+  tenure bench --on redis://localhost --html bench.html
+  tenure bench --growth --for 60s                 with 10,000 waiters, a million keys, 64 processes";
+
+const BENCH_LONG: &str = "\
+The engine of TENURE_URL is not used: what puts load on a server is named with --on. Keys start with
+`tenure-bench/`, and are gone when it ends.
+
+What is compared with, the round trip, is reading the line of a key that nobody wants, through the same client.
+
+Exit codes: 0 measured; 1 an update was lost under the lock; 64 wrong call; 69 engine unreachable; 77 denied;
+78 wrong URL.";
 
 const SALE_EXAMPLES: &str = "\
 Examples:

@@ -4,6 +4,7 @@
 compile_error!("the command line tool needs Linux; the library `tenure` does not");
 
 mod args;
+mod bench;
 mod break_;
 mod doctor;
 mod engine;
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
     if env::args_os().nth(1).is_some_and(|word| word == tenure_verify::WORKER_WORD) {
         return tenure_verify::worker_main();
     }
+    if env::args_os().nth(1).is_some_and(|word| word == tenure_bench::PART_WORD) {
+        return tenure_bench::part_main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(err) => {
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Break(args) => break_::main(&cli.on, &args),
         Verb::Wait(args) => wait::main(&cli.on, &args),
         Verb::Doctor(args) => doctor::main(&cli.on, &args),
+        Verb::Bench(args) => bench::main(&cli.on, &args),
         Verb::Sale(args) => sale::main(&cli.on, &args),
         Verb::Verify(args) => verify::main(&cli.on, &args),
         Verb::Schema(args) => schema::main(&args),

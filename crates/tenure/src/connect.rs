@@ -41,6 +41,24 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// # Ok(()) }
 /// ```
 pub async fn connect(url: &str) -> Result<Client> {
+    let (engine, settings) = open(url).await?;
+    Client::new(engine, settings)
+}
+
+/// Opens the engine at this URL without a client, to put another engine around it first: one that counts, or that
+/// fails on purpose. The settings are what the URL says of a client.
+///
+/// # Errors
+/// As [`connect`].
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// let (engine, settings) = tenure::open("memory:shop?ttl=5s").await?;
+/// let client = tenure::Client::new(engine, settings)?; // as `connect` does
+/// # Ok(()) }
+/// ```
+pub async fn open(url: &str) -> Result<(Arc<dyn Engine>, Settings)> {
     let mut url: EngineUrl = url.parse()?;
     let mut settings = Settings::default();
     let [ttl, who] = COMMON.map(|name| url.option(name));
@@ -51,10 +69,10 @@ pub async fn connect(url: &str) -> Result<Client> {
         settings.who = who;
     }
     settings.check()?;
-    let engine = limited(LIMIT, std::pin::pin!(open(&mut url)))
+    let engine = limited(LIMIT, std::pin::pin!(open_engine(&mut url)))
         .await
         .unwrap_or_else(|| Err(Error::unavailable(Op::Connect, format!("no answer within {LIMIT:?}"))));
-    Client::new(engine.map_err(|err| err.in_op(Op::Connect))?, settings)
+    Ok((engine.map_err(|err| err.in_op(Op::Connect))?, settings))
 }
 
 /// The features of this crate that bring engines, with their schemes.
@@ -81,7 +99,7 @@ const ENGINES: &[(&str, &[&str])] = &[
 ];
 
 /// One arm per engine.
-async fn open(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
+async fn open_engine(url: &mut EngineUrl) -> Result<Arc<dyn Engine>> {
     match url.scheme() {
         #[cfg(feature = "local")]
         "memory" => {

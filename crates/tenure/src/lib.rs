@@ -85,7 +85,7 @@ pub use tenure_core::{
 
 pub use self::{
     client::Client,
-    connect::connect,
+    connect::{connect, open},
     duration::parse_duration,
     election::{Election, Leader, Leadership, Observation},
     guard::{Guard, Loss, Witness},

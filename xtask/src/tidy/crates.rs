@@ -3,8 +3,15 @@
 use super::{Finding, Text};
 
 /// The crates that are no engines. What is not here and starts with `tenure-` is one.
-const NO_ENGINES: &[&str] =
-    &["tenure", "tenure-core", "tenure-testkit", "tenure-cli", "tenure-flashsale", "tenure-verify"];
+const NO_ENGINES: &[&str] = &[
+    "tenure",
+    "tenure-bench",
+    "tenure-core",
+    "tenure-testkit",
+    "tenure-cli",
+    "tenure-flashsale",
+    "tenure-verify",
+];
 
 /// The crate that a file of `crates/` belongs to.
 pub(super) fn of(path: &str) -> Option<&str> {

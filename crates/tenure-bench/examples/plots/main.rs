@@ -1,0 +1,58 @@
+//! Draws the plots of BENCHMARKS.md: `plots peers RESULTS DIR` from what the harness wrote, `plots growth SECONDS DIR` from
+//! measurements of its own on memory, files and a private Redis. `cargo xtask peers` and `cargo xtask plots` call it.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a chore talks to people and stops when it cannot go on"
+)]
+
+mod peers;
+
+use std::{fs, path::Path, process::ExitCode, time::Duration};
+
+use tenure_bench::{Options, PART_WORD, Watch, grow, part_main};
+use tenure_testkit::redis::Redis;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        [word] if word == PART_WORD => return part_main(),
+        ["peers", results, dir] => peers::draw(Path::new(results), Path::new(dir)),
+        ["growth", seconds, dir] => growth(Duration::from_secs(seconds.parse().unwrap()), Path::new(dir)),
+        _ => {
+            eprintln!("usage: plots peers RESULTS DIR | plots growth SECONDS DIR");
+            return ExitCode::from(64);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Each engine has so long.
+fn growth(time: Duration, dir: &Path) {
+    let redis = Redis::start(Default::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (name, on) in
+        [("memory", Some("memory:growth".to_owned())), ("file", None), ("redis", Some(redis.url()))]
+    {
+        let mut options = Options::new(std::env::current_exe().unwrap());
+        (options.on, options.time, options.tasks) = (on, time, 1);
+        let growth = runtime.block_on(grow(&options, &mut Say(name))).unwrap();
+        for (what, plot) in growth.plots() {
+            fs::write(dir.join(format!("growth-{name}-{what}.svg")), plot.svg()).unwrap();
+        }
+        println!("{}", tenure_bench::growth_table(&growth));
+    }
+}
+
+struct Say(&'static str);
+
+impl Watch for Say {
+    fn begins(&mut self, _what: &str, _number: usize, _of: usize) {}
+
+    fn ends(&mut self, what: &str) {
+        eprintln!("{}: {what}", self.0);
+    }
+}
