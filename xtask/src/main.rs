@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `ci`, `tidy` and `docs`.
+//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs` and `verify`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
 
@@ -7,6 +7,7 @@ mod docs;
 mod servers;
 mod step;
 mod tidy;
+mod verify;
 
 use std::{
     env,
@@ -19,7 +20,9 @@ const USAGE: &str = "usage: cargo xtask <chore>
   check           what needs no test: format, lints, tidy, docs, dependencies
   ci              everything a change must pass: `check`, the README's main job, then `test`
   tidy            check the architecture's invariants
-  docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date";
+  docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
+  verify          `tenure verify` on every engine, cheap faults: some minutes
+  verify --release [30s]  on every engine, under every fault, each for so long; writes docs/verify.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -29,6 +32,9 @@ fn main() -> ExitCode {
         ["test"] => ci::test(&root),
         ["check"] => ci::check(&root),
         ["ci"] => ci::all(&root),
+        ["verify"] | ["verify", "--smoke"] => verify::smoke(&root),
+        ["verify", "--release"] => verify::release(&root, "30s"),
+        ["verify", "--release", time] => verify::release(&root, time),
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
