@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs` and `sim`.
+//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs`, `sim` and `verify`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
 
@@ -8,6 +8,7 @@ mod servers;
 mod sim;
 mod step;
 mod tidy;
+mod verify;
 
 use std::{
     env,
@@ -21,7 +22,9 @@ const USAGE: &str = "usage: cargo xtask <chore>
   ci              everything a change must pass: `check`, the README's main job, then `test`
   tidy            check the architecture's invariants
   docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
-  sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md";
+  sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md
+  verify          `tenure verify` on every engine, cheap faults: some minutes
+  verify --release [30s]  on every engine, under every fault, each for so long; writes docs/verify.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -31,6 +34,9 @@ fn main() -> ExitCode {
         ["test"] => ci::test(&root),
         ["check"] => ci::check(&root),
         ["ci"] => ci::all(&root),
+        ["verify"] | ["verify", "--smoke"] => verify::smoke(&root),
+        ["verify", "--release"] => verify::release(&root, "30s"),
+        ["verify", "--release", time] => verify::release(&root, time),
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
