@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs`, `sim`, `peers` and `plots`.
+//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs`, `sim`, `verify`, `peers` and `plots`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
 
@@ -10,6 +10,7 @@ mod sim;
 mod step;
 mod suite;
 mod tidy;
+mod verify;
 
 use std::{
     env,
@@ -24,6 +25,8 @@ const USAGE: &str = "usage: cargo xtask <chore>
   tidy            check the architecture's invariants
   docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
   sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md
+  verify          `tenure verify` on every engine, cheap faults: some minutes
+  verify --release [30s]  on every engine, under every fault, each for so long; writes docs/verify.md
   peers --harness DIR [--setup] [-- ARGS]
                   measure beside the peers: builds the driver, runs DIR/run.py with these arguments, prints the tables
                   and draws the plots; --setup builds the peers first
@@ -37,6 +40,9 @@ fn main() -> ExitCode {
         ["test"] => ci::test(&root),
         ["check"] => ci::check(&root),
         ["ci"] => ci::all(&root),
+        ["verify"] | ["verify", "--smoke"] => verify::smoke(&root),
+        ["verify", "--release"] => verify::release(&root, "30s"),
+        ["verify", "--release", time] => verify::release(&root, time),
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),

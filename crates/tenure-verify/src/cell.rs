@@ -14,7 +14,7 @@ use crate::{
     crew::{Crew, Life},
     evidence,
     faults::{FaultKind, Needs},
-    history::{Done, History, Register, What},
+    history::{Done, Event, History, Register, What},
     lab::Lab,
     nemesis::Nemesis,
     plan::{Options, bounds},
@@ -86,9 +86,8 @@ pub struct Counts {
 
 impl Counts {
     pub(crate) fn of(history: &History) -> Self {
-        let mut counts = Self::default();
-        counts.grants =
-            history.events.iter().filter(|event| matches!(event.what, What::Granted { .. })).count();
+        let granted = |event: &&Event| matches!(event.what, What::Granted { .. });
+        let mut counts = Self { grants: history.events.iter().filter(granted).count(), ..Self::default() };
         for effect in &history.effects {
             let lost = match &effect.what {
                 Done::Write { lost } if effect.accepted => Some(lost.len()),
@@ -318,7 +317,7 @@ impl Cell<'_> {
                     grants,
                     faults,
                 });
-                if until_broken && count % 5 == 0 && self.is_broken(crew) {
+                if until_broken && count.is_multiple_of(5) && self.is_broken(crew) {
                     return Ok(());
                 }
             }

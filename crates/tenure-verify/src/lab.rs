@@ -129,13 +129,13 @@ enum Servers {
     None,
     Folder(#[expect(dead_code, reason = "it is there until it is dropped")] TempDir),
     Redis(Vec<Redis>),
-    Sentinels(Sentinels),
+    Sentinels(Box<Sentinels>),
     MariaDb(mariadb::MariaDb),
     Postgres(postgres::Postgres),
     Zookeeper(Ensemble),
     Etcd(etcd::Cluster),
     Memcached(Memcached),
-    RedisCluster(redis::Cluster),
+    RedisCluster(Box<redis::Cluster>),
     Pooled(
         #[expect(dead_code, reason = "it is there until it is dropped")] PgBouncer,
         #[expect(dead_code, reason = "it is there until it is dropped")] postgres::Postgres,
@@ -179,12 +179,12 @@ impl Lab {
                 let all = Sentinels::start().map_err(cannot)?;
                 let url = format!("redis+sentinel://{}/{}", list(all.sentinels()), Sentinels::NAME);
                 // The sentinels name the servers themselves, so that no proxy can stand between.
-                lab(url, Vec::new(), Servers::Sentinels(all))
+                lab(url, Vec::new(), Servers::Sentinels(Box::new(all)))
             }
             LabName::RedisCluster => {
                 let all = redis::Cluster::start().map_err(cannot)?;
                 let url = format!("redis+cluster://{}", list(all.nodes()));
-                lab(url, Vec::new(), Servers::RedisCluster(all))
+                lab(url, Vec::new(), Servers::RedisCluster(Box::new(all)))
             }
             LabName::Mysql => {
                 let server = mariadb::MariaDb::start(mariadb::MariaDbOptions::default()).map_err(cannot)?;
@@ -324,24 +324,17 @@ impl Lab {
                 server.kill().and_then(|()| server.restart()).map(|()| again.into())
             }
             Servers::Zookeeper(all) => {
-                for server in all.servers() {
-                    server.kill()?;
-                }
-                for server in all.servers() {
-                    server.process().start_again()?;
-                }
+                let server = &all.servers()[pick % 3];
+                server.kill()?;
+                server.restart()?;
                 all.wait_ready()?;
-                Ok("all three were killed and answer again".into())
+                Ok(format!("{again} (server {} of 3)", pick % 3 + 1))
             }
             Servers::Etcd(all) => {
-                for node in all.nodes() {
-                    node.kill()?;
-                }
-                for node in all.nodes() {
-                    node.process().start_again()?;
-                }
+                all.nodes()[pick % 3].kill()?;
+                all.restart(pick % 3)?;
                 all.leader()?;
-                Ok("all three were killed and answer again".into())
+                Ok(format!("{again} (server {} of 3)", pick % 3 + 1))
             }
             Servers::None | Servers::Folder(_) | Servers::Pooled(..) => {
                 Err(Failure::new("there is no server"))

@@ -58,10 +58,13 @@ impl Nemesis {
             tokio::time::sleep_until(self.until).await;
             return Ok(());
         }
-        let lanes = if self.fault.needs() == Needs::Engine { 1 } else { keys };
+        // After a death the next holder is waited for, with nothing else going wrong meanwhile.
+        let alone = matches!(self.fault, FaultKind::Kill | FaultKind::KillHalfway);
+        let lanes = if alone || self.fault.needs() == Needs::Engine { 1 } else { keys };
         let lane = |key| async move {
             let mut rng = fastrand::Rng::with_seed(self.seed ^ u64::from(key) << 40);
             while Instant::now() < self.until {
+                let key = if alone { rng.u32(..keys) } else { key };
                 self.strike(key, &mut rng).await?;
                 let rest = self.crew.ttl().mul_f64(rng.f64() / 2.0);
                 sleep(rest.min(self.until.saturating_duration_since(Instant::now()))).await;
@@ -170,7 +173,10 @@ impl Nemesis {
         self.crew.finish(strike, None);
         let slot = self.crew.state().processes[process].slot;
         let new = self.crew.start(slot).await?;
-        self.crew.go(&[new]).await
+        self.crew.go(&[new]).await?;
+        let limit = self.crew.ttl() * 2 + Duration::from_secs(4);
+        self.crew.wait(limit, |state| others_since(state, doing, from, false).then_some(())).await;
+        Ok(())
     }
 
     /// Waits until others have had the lock, or for as long as that can take.

@@ -290,10 +290,9 @@ impl Worker<'_> {
 
     /// What is done under a lock: both registers are read, some time passes, and both are written.
     async fn stay(&mut self, stay: Stay, held: &dyn Held) -> Result<(), Over> {
-        match held.again().await {
-            Some(Ok(fence)) => self.tell(stay, What::Reentered { fence: Some(fence) }),
-            // It was lost meanwhile, or its engine does not answer; the look that follows knows.
-            Some(Err(_)) | None => {}
+        // Where it was lost meanwhile, or its engine does not answer, the look that follows knows.
+        if let Some(Ok(fence)) = held.again().await {
+            self.tell(stay, What::Reentered { fence: Some(fence) });
         }
         if matches!(stay.mode, Wanted::Permits { .. }) {
             self.think(stay, held).await?;

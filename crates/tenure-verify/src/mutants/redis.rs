@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redis::{Cmd, FromRedisValue, RedisResult, Script, aio::MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, RedisResult, Script, aio::MultiplexedConnection};
 use tenure_core::ClaimId;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -48,12 +48,18 @@ pub(super) async fn open(mutant: Mutant, spec: &Spec, orders: Arc<Orders>) -> Re
     let (mut servers, mut first) = (Vec::new(), None);
     for host in hosts.split(',') {
         let client = redis::Client::open(format!("redis://{host}")).map_err(|err| err.to_string())?;
-        servers.push(client.get_multiplexed_async_connection().await.map_err(|err| err.to_string())?);
+        servers.push(connected(&client).await.map_err(|err| err.to_string())?);
         first.get_or_insert(client);
     }
     let client = first.ok_or("no server is named")?;
     let inner = Arc::new(Inner { mutant, servers, ttl: spec.ttl });
     Ok(Arc::new(Way { inner, client, orders }))
+}
+
+/// A connection on which an answer is waited for, however late: most drivers do.
+async fn connected(client: &redis::Client) -> RedisResult<MultiplexedConnection> {
+    let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&patient).await
 }
 
 impl Inner {
@@ -100,6 +106,31 @@ struct Hold {
 impl Locks for Way {
     async fn ask(&self, key: &KeySpec, wish: &Wish) -> Result<Option<Box<dyn Held>>, Unanswered> {
         let deadline = Instant::now() + wish.patience.unwrap_or_default();
+        if self.inner.mutant == Mutant::VolatileFence {
+            // Its server comes back, so it must be found again.
+            let server = connected(&self.client).await;
+            let no = |err: redis::RedisError| Unanswered { maybe: false, why: err.to_string() };
+            let (mutant, ttl) = (self.inner.mutant, self.inner.ttl);
+            let inner = Arc::new(Inner { mutant, servers: vec![server.map_err(no)?], ttl });
+            let again = Self { inner, client: self.client.clone(), orders: self.orders.clone() };
+            return again.hold(key, wish, deadline).await;
+        }
+        self.hold(key, wish, deadline).await
+    }
+
+    async fn close(&self) {}
+}
+
+/// A fence and a deadline, where there is such a thing.
+type Got = Option<(Option<u64>, Option<Nanos>)>;
+
+impl Way {
+    async fn hold(
+        &self,
+        key: &KeySpec,
+        wish: &Wish,
+        deadline: Instant,
+    ) -> Result<Option<Box<dyn Held>>, Unanswered> {
         let id = match self.inner.mutant {
             Mutant::SameOwner => "app:1".to_owned(),
             _ => ClaimId::fresh().to_string(),
@@ -116,13 +147,6 @@ impl Locks for Way {
         }))
     }
 
-    async fn close(&self) {}
-}
-
-/// A fence and a deadline, where there is such a thing.
-type Got = Option<(Option<u64>, Option<Nanos>)>;
-
-impl Way {
     async fn until_granted(
         &self,
         key: &KeySpec,
@@ -304,6 +328,8 @@ async fn give(inner: &Inner, name: &str, id: &str) -> Freed {
             _ => freed,
         };
         if inner.mutant == Mutant::WakeOnly {
+            // Whoever listens hears it; for whoever comes later it was never said.
+            let _ = inner.run::<u64>(server, &["DEL", &format!("{name}:word")]).await;
             let _ = inner.run::<u64>(server, &["LPUSH", &format!("{name}:word"), "free"]).await;
         }
     }

@@ -100,7 +100,8 @@ impl Worker {
         // Not waiting for others still means waiting for the engine.
         let patience = if tries { ttl } else { fastrand::u64(ttl / 4..8 * ttl) };
         let impatient = (fastrand::u8(0..12) == 0).then(|| fastrand::u64(0..2 * ttl));
-        self.log(op, key, What::Asked { mode, patience });
+        // It counts by its own clock, and everybody else by the common one.
+        self.log(op, key, What::Asked { mode, patience: self.common(patience) });
         let ask = self.ask(key, mode, tries, patience);
         let asked = match impatient {
             None => ask.await,
@@ -252,8 +253,12 @@ impl Worker {
     /// Its deadline by the clock that all share.
     fn until(&self, grip: &Grip) -> Option<Nanos> {
         let left = u64::try_from(grip.remaining()?.as_nanos()).unwrap_or(u64::MAX);
-        let rate = 1.0 + self.drift as f64 / 1e6;
-        Some(self.world.now() + (left as f64 / rate) as u64)
+        Some(self.world.now() + self.common(left))
+    }
+
+    /// How long a time by its own clock is by the clock that all share.
+    fn common(&self, own: Nanos) -> Nanos {
+        (own as f64 / (1.0 + self.drift as f64 / 1e6)) as Nanos
     }
 }
 
