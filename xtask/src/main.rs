@@ -1,10 +1,11 @@
-//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs` and `verify`.
+//! The project's chores: `cargo xtask test`, `ci`, `tidy`, `docs`, `verify` and `sim`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to people")]
 
 mod ci;
 mod docs;
 mod servers;
+mod sim;
 mod step;
 mod tidy;
 mod verify;
@@ -22,7 +23,8 @@ const USAGE: &str = "usage: cargo xtask <chore>
   tidy            check the architecture's invariants
   docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
   verify          `tenure verify` on every engine, cheap faults: some minutes
-  verify --release [30s]  on every engine, under every fault, each for so long; writes docs/verify.md";
+  verify --release [30s]  on every engine, under every fault, each for so long; writes docs/verify.md
+  sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
+        ["sim", ref options @ ..] => sim::run(&root, options),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

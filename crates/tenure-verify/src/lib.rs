@@ -5,6 +5,7 @@
 //! operations and faults that hit, *refuted* with the shortest story, or the run was *inconclusive*.
 //!
 //! - [`run`] takes an engine through its faults, [`mutants::run`] the wrong ways of the field through theirs.
+//! - [`sim`] runs the real locks over simulated servers, clocks and networks, millions of times.
 //! - [`checks`] judge a history, wherever it is from.
 //! - [`screen`] and [`page`] are what people see.
 
@@ -24,6 +25,7 @@ mod plan;
 mod resource;
 mod run;
 pub mod screen;
+pub mod sim;
 mod trouble;
 mod wire;
 mod worker;

@@ -18,6 +18,7 @@ use tokio::{
 use crate::{
     client::{limited, no_answer},
     observe::Observer,
+    tasks::Tasks,
 };
 
 /// How many releases may wait to be sent. Past it they are given up, counted, and the places lapse.
@@ -48,13 +49,13 @@ impl Cleaner {
         engine: Arc<dyn Engine>,
         guarantees: &Guarantees,
         observer: Arc<Observer>,
-        runtime: &Handle,
+        tasks: &Tasks,
     ) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        runtime.spawn(clean(queue));
+        tasks.spawn(clean(queue));
         let local = guarantees.reach < Reach::Network;
         let lapses = guarantees.crash == Crash::Lease;
-        Self { jobs, engine, observer, local, lapses, runtime: runtime.clone() }
+        Self { jobs, engine, observer, local, lapses, runtime: tasks.runtime.clone() }
     }
 
     /// Sees to it that the claim neither holds nor waits, without making anybody wait.
@@ -103,6 +104,9 @@ async fn clean(mut queue: mpsc::Receiver<Message>) {
     let mut jobs = FuturesUnordered::new();
     loop {
         tokio::select! {
+            // In a fixed order, so that a simulation sees the same run again. Those under way are few.
+            biased;
+            Some(()) = jobs.next() => {}
             message = queue.recv(), if jobs.len() < AT_ONCE => match message {
                 Some(Message::Release(job)) => jobs.push(job),
                 Some(Message::Flush(done)) => {
@@ -111,7 +115,6 @@ async fn clean(mut queue: mpsc::Receiver<Message>) {
                 }
                 None => break,
             },
-            Some(()) = jobs.next() => {}
         }
     }
     while jobs.next().await.is_some() {}

@@ -23,6 +23,7 @@ use crate::{
     lane::Lane,
     observe::Observer,
     sync,
+    tasks::Tasks,
     watchdog::{Watchdog, WatchdogTask},
 };
 
@@ -46,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) observer: Arc<Observer>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) cleaner: Arc<Cleaner>,
-    pub(crate) runtime: Handle,
+    pub(crate) tasks: Tasks,
     pub(crate) lanes: sync::Mutex<HashMap<(Key, Ttl), Weak<Lane>>>,
     closed: AtomicBool,
     _watchdog: WatchdogTask,
@@ -64,16 +65,17 @@ impl Client {
         let runtime = Handle::try_current().map_err(|_| {
             Error::invalid("no tokio runtime is running here; threads use `tenure::blocking::connect`")
         })?;
+        let tasks = Tasks { runtime, around: settings.around.clone() };
         let guarantees = engine.guarantees();
         let ttl = check_ttl(&guarantees, Ttl::new(settings.ttl)?)?;
         let observer = Arc::new(Observer::new(guarantees.engine));
-        let cleaner = Arc::new(Cleaner::start(engine.clone(), &guarantees, observer.clone(), &runtime));
+        let cleaner = Arc::new(Cleaner::start(engine.clone(), &guarantees, observer.clone(), &tasks));
         let ends = (guarantees.crash != Crash::Lease).then(|| cleaner.clone());
         let watchdog =
             Arc::new(Watchdog::new(engine.clone(), settings.clock.clone(), observer.clone(), ends));
         let shared = Shared {
             cleaner,
-            _watchdog: watchdog.start(&runtime),
+            _watchdog: watchdog.start(&tasks),
             note: settings.note(),
             clock: settings.clock.clone(),
             lanes: sync::Mutex::default(),
@@ -84,7 +86,7 @@ impl Client {
             ttl,
             observer,
             watchdog,
-            runtime,
+            tasks,
         };
         Ok(Self { shared: Arc::new(shared) })
     }

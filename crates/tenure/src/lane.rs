@@ -146,7 +146,7 @@ impl Lane {
 
     fn drive(self: &Arc<Self>, asking: Asking) {
         self.drivers.fetch_add(1, Ordering::AcqRel);
-        self.shared.runtime.spawn(drive(Driving(self.clone()), Steering(Some(self.clone())), asking));
+        self.shared.tasks.spawn(drive(Driving(self.clone()), Steering(Some(self.clone())), asking));
     }
 
     /// Resolves once a place that nobody waits for any more is in the hands of the cleaner.

@@ -72,6 +72,7 @@ mod rwlock;
 mod semaphore;
 mod settings;
 mod sync;
+mod tasks;
 mod terms;
 pub mod versioned;
 mod watchdog;
@@ -95,6 +96,7 @@ pub use self::{
     rwlock::{RwLock, WriteGuard},
     semaphore::{Permit, Semaphore},
     settings::Settings,
+    tasks::{Around, Task},
 };
 
 /// The examples of the README, run as tests.

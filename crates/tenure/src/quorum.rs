@@ -126,6 +126,7 @@ impl Quorum {
                 break;
             }
             tokio::select! {
+                biased;
                 next = opening.next() => match next {
                     Some((member, answer)) => said[member] = Some(answer.map(drop)),
                     None => break,
@@ -200,6 +201,10 @@ impl Inner {
         self.settings.clock.now()
     }
 
+    fn wall_micros(&self) -> u64 {
+        numbers::micros(self.settings.wall.now().get())
+    }
+
     fn claims(&self) -> MutexGuard<'_, Claims> {
         lock(&self.claims)
     }
@@ -231,6 +236,7 @@ impl Inner {
                 }
             }
             tokio::select! {
+                biased;
                 Some((member, gone)) = news.next() => {
                     asked[member] = false;
                     let lost = self.claims().gone(member, &gone, self.roster.majority());

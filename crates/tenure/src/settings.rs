@@ -2,6 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use tenure_core::{BootClock, Clock, Error, Fence, Note, Result, Ttl};
 
+use crate::Around;
+
 /// How a [`Client`](crate::Client) behaves where nothing else is said. The defaults are right for most.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -20,6 +22,8 @@ pub struct Settings {
     pub max_waiters: usize,
     /// The clock that deadlines are counted by.
     pub clock: Arc<dyn Clock>,
+    /// What stands around the background work: nothing, except in a simulation.
+    pub around: Option<Arc<dyn Around>>,
 }
 
 impl Default for Settings {
@@ -31,6 +35,7 @@ impl Default for Settings {
             turn_time: Duration::from_millis(10),
             max_waiters: 100_000,
             clock: Arc::new(BootClock),
+            around: None,
         }
     }
 }

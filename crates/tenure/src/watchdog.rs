@@ -12,7 +12,7 @@ use futures_util::{
 };
 use slab::Slab;
 use tenure_core::{ClaimId, Clock, Engine, Held, Moment, Renewal, Seq};
-use tokio::{runtime::Handle, sync::Notify, task::AbortHandle};
+use tokio::{sync::Notify, task::AbortHandle};
 
 use crate::{
     Loss,
@@ -22,6 +22,7 @@ use crate::{
     hold::Hold,
     observe::Observer,
     sync::{Mutex, lock},
+    tasks::Tasks,
 };
 
 /// The most holds in one call, so that one slow reply does not stand for all.
@@ -98,8 +99,8 @@ impl Watchdog {
         Self { engine, clock, observer, ends, holds, earlier: Notify::new() }
     }
 
-    pub(crate) fn start(self: &Arc<Self>, runtime: &Handle) -> WatchdogTask {
-        WatchdogTask(runtime.spawn(Arc::clone(self).run()).abort_handle())
+    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks) -> WatchdogTask {
+        WatchdogTask(tasks.spawn(Arc::clone(self).run()))
     }
 
     pub(crate) fn watch(&self, hold: &Arc<Hold>, upkeep: Upkeep, sent: Moment) {
@@ -142,7 +143,9 @@ impl Watchdog {
                     under_way.extend(holds.chunks(BATCH).map(|batch| self.renew(batch.to_vec())));
                 }
                 Look::Nap(until) => {
+                    // In a fixed order, so that a simulation sees the same run again; after each, all is looked at.
                     tokio::select! {
+                        biased;
                         () = self.nap(until.map(|until| until.since(now))) => {}
                         // A look goes over all holds: one for all the answers that are there, not one for each.
                         Some(()) = under_way.next() => while under_way.next().now_or_never().flatten().is_some() {},
@@ -160,9 +163,10 @@ impl Watchdog {
             }
         };
         tokio::select! {
-            () = pause => {}
-            () = self.earlier.notified() => {}
+            biased;
             gone = self.engine.lost() => self.tell(gone),
+            () = self.earlier.notified() => {}
+            () = pause => {}
         }
     }
 

@@ -85,7 +85,7 @@ fn goes_back(stays: &Stays<'_>, grants: &[Numbered<'_>]) -> Option<Story> {
 
 /// Walks by time: whoever begins to believe has a larger fence than all that it could not have held beside.
 fn overtaken(stays: &Stays<'_>, beliefs: &[Belief<'_>]) -> Option<Story> {
-    let (mut any, mut writer): (Option<(u64, Belief<'_>)>, Option<(u64, Belief<'_>)>) = (None, None);
+    let (mut any, mut writer) = (None::<(u64, Belief<'_>)>, None::<(u64, Belief<'_>)>);
     for &belief in beliefs {
         let Some(fence) = belief.fence else { continue };
         let before = match belief.stay.mode {

@@ -71,7 +71,7 @@ fn limit(stays: &Stays<'_>, stay: &Stay, at: Nanos, within: Nanos, bounds: &Boun
         }
     }
     let others = stays.stays.iter().filter(|other| other.key == stay.key && other.op != stay.op);
-    let mut ends: Vec<_> = others.filter_map(|other| doubtful(other)).filter(|&end| end >= at).collect();
+    let mut ends: Vec<_> = others.filter_map(doubtful).filter(|&end| end >= at).collect();
     ends.sort_unstable();
     for end in ends {
         if end <= limit {

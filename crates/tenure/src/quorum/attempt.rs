@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use super::{
     Inner,
     claims::{Asks, Begun, Pending},
-    numbers::{farthest, wall_micros},
+    numbers::farthest,
     verdict::{Miss, Verdict, told, too_few},
 };
 
@@ -49,7 +49,7 @@ impl Inner {
         self.check(claim)?;
         let sent = self.now();
         let begun = self.claims().begin(claim, self.roster.len(), sent)?;
-        let floor = if self.fenced { self.numbers().propose(sent, wall_micros()) } else { Seq::ZERO };
+        let floor = if self.fenced { self.numbers().propose(sent, self.wall_micros()) } else { Seq::ZERO };
         let claim = Arc::new(Claim { id: begun.round, patience: Patience::Try, floor, ..claim.clone() });
         let mut round = Round {
             inner: self,
@@ -136,7 +136,7 @@ impl Inner {
             self.quarantined(member, self.now() + counts_in);
             return Some(Verdict::Restarted { ago, counts_in });
         }
-        (grant.seat.seq.get() > farthest(wall_micros())).then_some(Verdict::TooFar(grant.seat.seq))
+        (grant.seat.seq.get() > farthest(self.wall_micros())).then_some(Verdict::TooFar(grant.seat.seq))
     }
 }
 

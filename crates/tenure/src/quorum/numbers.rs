@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_core::{Moment, Seq};
+use tenure_core::{Clock, Moment, Seq};
 
 /// How far above its wall clock a quorum believes in a number. One bad clock must not use up the numbers.
 const FARTHEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -64,13 +64,22 @@ pub(super) fn farthest(wall: u64) -> u64 {
     wall.saturating_add(micros(FARTHEST))
 }
 
-/// The wall clock in microseconds since 1970. It bounds numbers and decides nothing else.
-#[expect(clippy::disallowed_methods, reason = "numbers are hybrid clocks and are bounded by the wall clock")]
-pub(super) fn wall_micros() -> u64 {
-    micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+/// The machine's wall clock, since 1970. Unlike other clocks it may be set; numbers are proposed and bounded by it, and
+/// nothing else is decided by it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WallClock;
+
+impl Clock for WallClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "numbers are hybrid clocks and are bounded by the wall clock"
+    )]
+    fn now(&self) -> Moment {
+        Moment::new(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
 }
 
-fn micros(time: Duration) -> u64 {
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
 }
 

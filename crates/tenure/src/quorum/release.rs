@@ -91,6 +91,7 @@ impl Inner {
         background(async move {
             loop {
                 tokio::select! {
+                    biased;
                     Some((member, answer)) = rest.next() => {
                         let answered = match answer {
                             Ok(Attempt::Granted(_)) => Some(Answered::All),
@@ -125,6 +126,7 @@ impl Inner {
         background(async move {
             loop {
                 tokio::select! {
+                    biased;
                     Some((member, answer)) = asks.next() => {
                         if answer.is_err() {
                             jobs.push(inner.clone().insist(member, claim.clone(), Answered::InDoubt));

@@ -2,6 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use tenure_core::{BootClock, Clock, Error, Result, Ttl};
 
+use super::numbers::WallClock;
+
 /// How a [`Quorum`](crate::Quorum) behaves. Everybody who uses the same members must say the same `max_ttl` and
 /// `max_skew`.
 #[derive(Clone, Debug)]
@@ -19,6 +21,9 @@ pub struct QuorumSettings {
     pub without_fences: bool,
     /// The clock that validity is counted by.
     pub clock: Arc<dyn Clock>,
+    /// The wall clock of this machine, which may be set at any time: numbers are proposed and bounded by it, and
+    /// nothing else is decided by it. Only simulations bring another.
+    pub wall: Arc<dyn Clock>,
 }
 
 impl Default for QuorumSettings {
@@ -29,6 +34,7 @@ impl Default for QuorumSettings {
             member_limit: Duration::from_secs(1),
             without_fences: false,
             clock: Arc::new(BootClock),
+            wall: Arc::new(WallClock),
         }
     }
 }
