@@ -485,6 +485,23 @@ Environment of the job:
   TENURE_ENGINE   the engine's URL without its password
   TENURE_URL      is not passed on: it may hold a password";
 
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  tenure verify                                no server needed
+  tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
+  tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
+  tenure verify --mutants                      wrong locks, each of which must be refuted";
+
+const VERIFY_LONG: &str = "\
+Exit codes: 0 every promise of the engine's grade held; 1 one was refuted, or a wrong lock got away; 2 inconclusive: too few
+faults hit; 64 the call is wrong; 69 an engine cannot be started or reached; 78 its URL is wrong.
+
+Examples:
+  tenure verify                                no server needed
+  tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
+  tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
+  tenure verify --mutants                      wrong locks, each of which must be refuted";
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -541,20 +558,3 @@ mod tests {
         assert!(run(&["--explain", "k"]).is_ok(), "nothing is run, so nothing is needed to run");
     }
 }
-
-const VERIFY_EXAMPLES: &str = "\
-Examples:
-  tenure verify                                no server needed
-  tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
-  tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
-  tenure verify --mutants                      wrong locks, each of which must be refuted";
-
-const VERIFY_LONG: &str = "\
-Exit codes: 0 every promise of the engine's grade held; 1 one was refuted, or a wrong lock got away; 2 inconclusive: too few
-faults hit; 64 the call is wrong; 69 an engine cannot be started or reached; 78 its URL is wrong.
-
-Examples:
-  tenure verify                                no server needed
-  tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
-  tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
-  tenure verify --mutants                      wrong locks, each of which must be refuted";

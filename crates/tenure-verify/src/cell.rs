@@ -235,6 +235,9 @@ impl Cell<'_> {
         ran?;
         let slept = crew.state().slept.clone();
         evidence::add(&mut history, self.fault, self.guarantees.crash == Crash::Process);
+        if self.fault == FaultKind::Sleep {
+            evidence::wake_up(&mut history);
+        }
         let mut report = check(&history, &self.bounds());
         if let Some(&(worker, op, _, at)) = slept.iter().find(|(_, _, held, _)| *held) {
             let why =

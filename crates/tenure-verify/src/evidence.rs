@@ -39,6 +39,22 @@ pub(crate) fn add(history: &mut History, kind: FaultKind, holds_while_stopped: b
     }
 }
 
+/// Ends what a worker believed when its machine slept: by its own clock, every lease that it knew of is over. Its events
+/// are stamped by a clock that did not jump, so the deadlines in them are moved to the moment of the jump.
+pub(crate) fn wake_up(history: &mut History) {
+    let History { events, faults, .. } = history;
+    for fault in faults.iter() {
+        let then = |event: &&mut Event| Some(event.worker) == fault.worker && event.at <= fault.from;
+        for event in events.iter_mut().filter(then) {
+            if let What::Granted { until: Some(until), .. } | What::Believes { until: Some(until) } =
+                &mut event.what
+            {
+                *until = (*until).min(fault.from);
+            }
+        }
+    }
+}
+
 /// A fault, with what is known of the acquisition that it was aimed at.
 struct Struck<'a> {
     fault: &'a Fault,
@@ -159,6 +175,14 @@ mod tests {
     fn hits(mut history: History, holds_while_stopped: bool) -> bool {
         add(&mut history, FaultKind::Pause, holds_while_stopped);
         history.faults[0].hit.is_some()
+    }
+
+    #[test]
+    fn whoever_slept_past_its_lease_believes_no_more() {
+        let mut history = history([20, 40], None);
+        history.events[1].what = What::Granted { fence: None, until: Some(1_000) };
+        wake_up(&mut history);
+        assert_eq!(history.events[1].what, What::Granted { fence: None, until: Some(20) });
     }
 
     #[test]

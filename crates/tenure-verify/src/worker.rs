@@ -241,7 +241,8 @@ impl Worker<'_> {
         let op = u64::from(self.id) << 32 | u64::from(self.ops);
         let wish = self.wish(op, key);
         let stay = Stay { op, key, mode: wish.mode };
-        let patience = wish.patience.map_or(0, nanos);
+        // Who only tries waits for nobody, but an engine that fails is asked again for a whole lease.
+        let patience = nanos(wish.patience.unwrap_or(self.spec.ttl * 4 / 3));
         self.tell(stay, What::Asked { mode: wish.mode, patience });
         let held = match self.locks.ask(&self.spec.keys[key as usize], &wish).await {
             Ok(Some(held)) => held,

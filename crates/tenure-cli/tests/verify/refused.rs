@@ -4,13 +4,14 @@ use crate::bed::verify;
 
 #[test]
 fn a_wrong_call_is_refused_at_once() {
-    for (args, words) in [
-        (&["--lab", "oracle"][..], "there is no lab `oracle`"),
+    let wrong: [(&[&str], &str); 5] = [
+        (&["--lab", "oracle"], "there is no lab `oracle`"),
         (&["--faults", "fire"], "there is no fault `fire`"),
         (&["--on", "memory:x"], "--lab memory"),
         (&["--mutants", "--only", "right"], "there is no wrong way `right`"),
         (&["--on", "redis://127.0.0.1:1", "--faults", "flush"], "use --lab"),
-    ] {
+    ];
+    for (args, words) in wrong {
         let run = verify(args).exits(64);
         assert!(run.err.contains(words), "{}", run.err);
     }
