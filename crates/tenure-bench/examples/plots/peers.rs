@@ -1,4 +1,4 @@
-//! One picture for each workload: all peers of all engines, ours in colour.
+//! One picture for each workload: all peers of all engines, ours in colour; and a table of ours beside the best of them.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -13,9 +13,50 @@ const PICTURES: [(&str, &str, &str); 4] = [
     ("w5", "10,000 held locks for 20 s: CPU seconds of the holder (less is better)", "/hold_cpu_s"),
 ];
 
+/// A workload, what stands in the table, where that is, and whether more is better.
+const COMPARED: [(&str, &str, &str, bool); 6] = [
+    ("w1", "alone, one name (µs)", "/one/cyc_p50", false),
+    ("w1", "alone, new names (µs)", "/fresh/cyc_p50", false),
+    ("w3", "hand-off (µs)", "/ho_p50", false),
+    ("w2", "hot key (grants/s)", "/grants_s", true),
+    ("w4", "crash to next grant (s)", "/takeover_med", false),
+    ("w5", "held: client CPU (s)", "/hold_cpu_s", false),
+];
+/// Fairness that counts as equal: the harness rounds to thousandths.
+const JAIN: f64 = 0.005;
+
+type Results = BTreeMap<(String, String, String), Value>;
+
+/// Ours beside the best peer of each engine. On the hot key the best is the best of those that are as fair as ours.
+fn compare(best: &Results) {
+    println!("| engine | what | ours | best peer | ratio |\n| --- | --- | --- | --- | --- |");
+    for (workload, what, path, more) in COMPARED {
+        let of = |result: &Value, path: &str| result["r"].pointer(path).and_then(Value::as_f64);
+        let rows = best.iter().filter(|(key, _)| key.0 == workload);
+        for ((_, engine, name), ours) in rows.clone().filter(|(key, _)| key.2.starts_with("tenure")) {
+            let Some(value) = of(ours, path) else { continue };
+            let fair = of(ours, "/jain").unwrap_or(0.0) - JAIN;
+            let rivals = rows.clone().filter(|((_, on, peer), result)| {
+                on == engine && !peer.starts_with("tenure") && of(result, "/jain").unwrap_or(1.0) >= fair
+            });
+            let rivals = rivals.filter_map(|((_, _, peer), result)| Some((peer, of(result, path)?)));
+            let order = |a: &(&String, f64), b: &(&String, f64)| a.1.total_cmp(&b.1);
+            let top = if more { rivals.max_by(order) } else { rivals.min_by(order) };
+            let Some((peer, theirs)) = top else {
+                println!("| {engine} ({name}) | {what} | {value:.3} | none | - |");
+                continue;
+            };
+            println!(
+                "| {engine} ({name}) | {what} | {value:.3} | {peer}: {theirs:.3} | {:.2} |",
+                value / theirs
+            );
+        }
+    }
+}
+
 pub(crate) fn draw(results: &Path, dir: &Path) {
     // Of several results for one peer, the quietest, as the harness's own table has it.
-    let mut best: BTreeMap<(String, String, String), Value> = BTreeMap::new();
+    let mut best = Results::new();
     for line in fs::read_to_string(results).unwrap().lines() {
         let result: Value = serde_json::from_str(line).unwrap();
         let word = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
@@ -25,6 +66,7 @@ pub(crate) fn draw(results: &Path, dir: &Path) {
             best.insert(key, result);
         }
     }
+    compare(&best);
     for (workload, title, path) in PICTURES {
         let mut rows = Vec::new();
         for ((of, engine, peer), result) in &best {
