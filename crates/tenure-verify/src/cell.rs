@@ -264,7 +264,9 @@ impl Cell<'_> {
     }
 
     fn excused(&self, report: &Report) -> Vec<(Promise, &'static str)> {
-        let Some((numbers, why)) = self.fault.excused(&self.guarantees) else { return Vec::new() };
+        // Nothing excuses a wrong way.
+        let excuse = self.fault.excused(&self.guarantees).filter(|_| self.mutant.is_none());
+        let Some((numbers, why)) = excuse else { return Vec::new() };
         let excused = |promise: &Promise| numbers.iter().any(|number| promise.code() == format!("I{number}"));
         let broken = report.verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Refuted { .. }));
         broken.map(|(promise, _)| *promise).filter(excused).map(|promise| (promise, why)).collect()

@@ -265,10 +265,11 @@ impl Lab {
                 | Servers::Sentinels(_)
                 | Servers::RedisCluster(_)
                 | Servers::Memcached(_)
-                | Servers::Etcd(_)
                 | Servers::MariaDb(_)
                 | Servers::Postgres(_) => Ok(()),
-                Servers::Zookeeper(_) => Err("it has no command that deletes a tree"),
+                Servers::Zookeeper(_) | Servers::Etcd(_) => {
+                    Err("it has no one command that deletes everything")
+                }
                 Servers::None | Servers::Folder(_) | Servers::Pooled(..) => {
                     Err("there is no server of this run's own")
                 }

@@ -222,9 +222,11 @@ impl Worker<'_> {
             None if spec.shared && self.rng.u32(..ONE_IN) == 0 => Wanted::Shared,
             None => Wanted::Exclusive,
         };
+        // Whoever only tries asks again and again, which would do for a waiter what a lost wake-up does not.
+        let patient = self.spec.mutant.as_deref() == Some("wake-only");
         let patience = match self.rng.u32(..ONE_IN) {
-            0 => None,
-            1 => Some(self.up_to(self.spec.stay * 4)),
+            0 if !patient => None,
+            1 if !patient => Some(self.up_to(self.spec.stay * 4)),
             _ => Some(self.spec.patience),
         };
         Wish {
