@@ -1,16 +1,27 @@
 //! Waiting for one's turn, by a watch on what stands in the way.
 
-use tenure_core::{Claim, Mode, Op, Seat, Turn, line};
+use tenure_core::{Claim, Mode, Op, Result, Seat, Turn, line};
 
-use crate::{pb, place::Standing, sessions::Sessions};
+use crate::{link::Link, pb, place::Standing, sessions::Sessions};
 
 /// What a waiter watches.
 #[derive(Clone, Debug)]
 pub(crate) struct Wait {
     seat: Seat,
     watch: pb::WatchCreateRequest,
+    /// When a single place was seen that is watched. What is watched from the past etcd tells of in rounds, every 100 ms; so
+    /// it is watched from now, and looked at once if something has happened since.
+    seen: Option<i64>,
     /// Whether nothing else stands in the way of what is watched.
     last: bool,
+}
+
+/// What became of what is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    Gone,
+    /// It is another now, or nobody knows what happened.
+    Changed,
 }
 
 /// Leaves writes out of a watch.
@@ -27,18 +38,17 @@ impl Wait {
     ) -> Self {
         let modes = crate::place::modes(ahead);
         let blockers = line::blockers(&modes, mode);
-        let start_revision = revision + 1;
         if let Some([only]) = ahead.get(blockers.clone()) {
-            let watch =
-                pb::WatchCreateRequest { key: only.name.clone(), start_revision, ..Default::default() };
+            let watch = pb::WatchCreateRequest { key: only.name.clone(), ..Default::default() };
             // Behind it stand only those who hold with this one; but of permits, all together may be too many.
             let last = blockers.start == 0 && (ahead.len() == 1 || !matches!(mode, Mode::Permits(_)));
-            return Self { seat, watch, last };
+            return Self { seat, watch, seen: Some(revision), last };
         }
         // Only the sum of permits stands in the way: whoever leaves may make room.
         let (key, range_end) = line;
+        let start_revision = revision + 1;
         let watch = pb::WatchCreateRequest { key, range_end, start_revision, filters: vec![NO_WRITES] };
-        Self { seat, watch, last: false }
+        Self { seat, watch, seen: None, last: false }
     }
 }
 
@@ -50,26 +60,45 @@ pub(crate) async fn turn(sessions: &Sessions, claim: &Claim) -> Turn {
     let news = match link.watch(wait.watch.clone()).await {
         Ok(mut watching) => loop {
             match watching.next().await {
-                Ok(Some(news)) if news.created && !news.canceled => created = true,
-                Ok(Some(news)) if news.canceled && news.compact_revision == 0 => break None,
-                Ok(Some(news)) => break Some(news),
+                Ok(Some(news)) if news.created && !news.canceled => {
+                    created = true;
+                    let now = news.header.map_or(0, |header| header.revision);
+                    match missed(&link, &wait, now).await {
+                        Ok(None) => {}
+                        Ok(missed) => break missed,
+                        Err(_) => break None,
+                    }
+                }
+                // It was forgotten what happened since: look again.
+                Ok(Some(news)) if news.compact_revision > 0 => break Some(News::Changed),
+                Ok(Some(news)) if news.canceled => break None,
+                Ok(Some(news)) if news.events.iter().any(pb::Event::is_deletion) => break Some(News::Gone),
+                Ok(Some(_)) => break Some(News::Changed),
                 Ok(None) | Err(_) => break None,
             }
         },
         Err(_) => None,
     };
+    let still = || sessions.known(claim.id).is_some_and(|known| known.seq == wait.seat.seq);
     match news {
-        // It was forgotten what happened since: look again.
-        Some(news) if news.compact_revision > 0 => Turn::Again,
-        Some(news) => {
-            let still = sessions.known(claim.id).is_some_and(|known| known.seq == wait.seat.seq);
-            let gone = news.events.iter().any(pb::Event::is_deletion);
-            if wait.last && gone && still { Turn::Holds(wait.seat) } else { Turn::Again }
-        }
+        Some(News::Gone) if wait.last && still() => Turn::Holds(wait.seat),
+        Some(_) => Turn::Again,
         None if created || !link.lives() => Turn::Again,
         // A server that refuses to be watched would be asked again and again: the time between attempts must do.
         None => std::future::pending().await,
     }
+}
+
+/// What became of the place between the attempt that saw it and this revision, from which on it is watched.
+async fn missed(link: &Link, wait: &Wait, now: i64) -> Result<Option<News>> {
+    let Some(seen) = wait.seen.filter(|&seen| seen < now) else { return Ok(None) };
+    let look = pb::RangeRequest { key: wait.watch.key.clone(), keys_only: true, ..Default::default() };
+    let found: pb::RangeResponse = link.call(Op::Attempt, "etcdserverpb.KV/Range", &look).await?;
+    Ok(match found.kvs.first() {
+        None => Some(News::Gone),
+        Some(place) if place.mod_revision > seen => Some(News::Changed),
+        Some(_) => None,
+    })
 }
 
 #[cfg(test)]
@@ -96,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_blocker_is_watched_from_the_next_revision() {
+    fn the_nearest_blocker_is_watched_and_what_came_before_is_asked() {
         use Mode::{Exclusive, Shared};
         let permits = |take| Mode::Permits(Permits::new(take, 3).unwrap());
         for (mode, ahead, watched, last) in [
@@ -111,10 +140,11 @@ mod tests {
         ] {
             let wait = wait(mode, &ahead);
             assert_eq!((wait.watch.key, wait.last), (vec![watched], last), "{mode} behind {ahead:?}");
-            assert_eq!(wait.watch.start_revision, 42);
+            assert_eq!((wait.watch.start_revision, wait.seen), (0, Some(41)));
             assert!(wait.watch.range_end.is_empty() && wait.watch.filters.is_empty());
         }
         let crowd = wait(permits(2), &[permits(1), permits(1)]);
-        assert_eq!((crowd.watch.key, crowd.watch.range_end, crowd.last), (vec![100], vec![101], false));
+        assert_eq!((crowd.watch.start_revision, crowd.seen, crowd.last), (42, None, false));
+        assert_eq!((crowd.watch.key, crowd.watch.range_end), (vec![100], vec![101]));
     }
 }

@@ -284,7 +284,9 @@ async fn one(options: &Options, mutant: Mutant, lab: Arc<Lab>) -> Result<Caught>
         guarantees.modes = tenure::Modes { shared: false, permits: false };
     }
     let mut options = options.clone();
-    (options.time, options.keys, options.min_hits) = (LIMIT, 2, 0);
+    // Who comes from another lock asks, and does for the waiters what nobody tells them.
+    let keys = if mutant == Mutant::WakeOnly { 1 } else { 2 };
+    (options.time, options.keys, options.min_hits) = (LIMIT, keys, 0);
     options.stay = mutant.stay().unwrap_or(options.stay);
     let cell = Cell {
         options: &options,

@@ -5,13 +5,15 @@ use serde_json::Value;
 use crate::bed::verify;
 
 /// Each with a promise that must be among those that catch it.
-const WRONG: [(&str, &str); 8] = [
+const WRONG: [(&str, &str); 10] = [
     ("no-lock", "I1"),
     ("read-then-set", "I1"),
     ("blind-delete", "I1"),
     ("no-deadline", "I1"),
     ("no-recheck", "I1"),
     ("ghost", "I6"),
+    ("wake-only", "I5"),
+    ("volatile-fence", "I2"),
     ("posix-close", "I1"),
     ("unlink-on-release", "I1"),
 ];

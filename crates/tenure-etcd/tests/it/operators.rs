@@ -1,6 +1,8 @@
 //! What operators do to the store by hand.
 
-use tenure_core::{Engine, ErrorKind, Turn};
+use std::{pin::pin, time::Duration};
+
+use tenure_core::{Claim, Engine, ErrorKind, Mode, Permits, Turn};
 use tenure_testkit::{
     Result, ensure, ensure_eq,
     etcd::{Etcd, EtcdOptions},
@@ -73,23 +75,51 @@ async fn a_foreign_key_among_the_places_is_named() -> Result {
     Ok(())
 }
 
-/// A waiter whose history was forgotten before it began to listen is told to look again, and then waits from there.
+/// A waiter that listens to one place needs no history: that it was forgotten changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_compaction_before_the_watch_is_no_end() -> Result {
+async fn a_compaction_before_the_watch_is_not_noticed() -> Result {
     let server = Etcd::start(EtcdOptions::default())?;
     let (here, there) = (open(&server.url()).await?, open(&server.url()).await?);
     let (holder, waiter) = (claim("k")?, claim("k")?);
     hold(&here, &holder).await?;
+    let seat = wait(&there, &waiter).await?.seat.unwrap();
+    forget(&server)?;
+    let mut turn = pin!(there.turn(&waiter));
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut turn).await;
+    ensure_eq!(early.is_err(), true, "it was woken for nothing");
+    let release = async { here.release(&holder, tenure_core::Answered::All).await };
+    let (turn, _) = futures_util::join!(within("the turn comes", turn), release);
+    ensure_eq!(turn?, Turn::Holds(seat), "the turn");
+    Ok(())
+}
+
+/// One that listens to a crowd, from the revision on that it saw, is told to look again, and then waits from there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_compaction_before_the_watch_is_no_end() -> Result {
+    let server = Etcd::start(EtcdOptions::default())?;
+    let (here, there) = (open(&server.url()).await?, open(&server.url()).await?);
+    let of_three = |take| -> Result<Claim> {
+        Ok(Claim { mode: Mode::Permits(Permits::new(take, 3)?), ..claim("crowd")? })
+    };
+    let (one, two, waiter) = (of_three(1)?, of_three(1)?, of_three(2)?);
+    hold(&here, &one).await?;
+    hold(&here, &two).await?;
     wait(&there, &waiter).await?;
-    // Not even the revision at which the watch begins is left.
+    forget(&server)?;
+    let turn = within("the waiter hears of it", there.turn(&waiter)).await?;
+    ensure_eq!(turn, Turn::Again, "the turn");
+    wait(&there, &waiter).await?;
+    let release = async { here.release(&one, tenure_core::Answered::All).await };
+    let (turn, _) = futures_util::join!(within("the turn comes", there.turn(&waiter)), release);
+    ensure_eq!(turn?, Turn::Again, "the turn");
+    hold(&there, &waiter).await?;
+    Ok(())
+}
+
+/// Not even the revision at which a watch would begin is left.
+fn forget(server: &Etcd) -> Result {
     for _ in 0..3 {
         server.admin().compact()?;
     }
-    let turn = within("the waiter hears of it", there.turn(&waiter)).await?;
-    ensure_eq!(turn, Turn::Again, "the turn");
-    let seat = wait(&there, &waiter).await?.seat.unwrap();
-    let release = async { here.release(&holder, tenure_core::Answered::All).await };
-    let (turn, _) = futures_util::join!(within("the turn comes", there.turn(&waiter)), release);
-    ensure_eq!(turn?, Turn::Holds(seat), "the turn");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::{Claim, ClaimId, Engine, Mode, Permits, Turn};
-use tenure_testkit::{Result, ensure_eq, etcd::Etcd};
+use tenure_testkit::{Result, ensure, ensure_eq, etcd::Etcd};
 
 use crate::support::{claim, hold, let_go, open, wait, within};
 
@@ -30,6 +30,30 @@ async fn a_release_wakes_the_next_and_nobody_else() -> Result {
     let others = futures_util::future::select_all(rest);
     let woken = tokio::time::timeout(Duration::from_millis(300), others).await;
     ensure_eq!(woken.is_err(), true, "somebody else was woken");
+    Ok(())
+}
+
+/// What stood in the way and went, or changed, between the attempt and the watch is noticed all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happened_before_the_watch_is_asked() -> Result {
+    let engine = open(&url()?).await?;
+    let (holder, waiter) = (claim("early")?, claim("early")?);
+    hold(&engine, &holder).await?;
+    let seat = wait(&engine, &waiter).await?.seat.unwrap();
+    let_go(&engine, &holder).await?;
+    ensure_eq!(within("it is told", engine.turn(&waiter)).await?, Turn::Holds(seat), "the turn");
+    let_go(&engine, &waiter).await?;
+
+    let (writer, reader) = (claim("changed")?, Claim { mode: Mode::Shared, ..claim("changed")? });
+    let grant = hold(&engine, &writer).await?;
+    wait(&engine, &reader).await?;
+    let downgraded = engine.downgrade(tenure_core::Held { claim: &writer, seq: grant.seat.seq }).await?;
+    ensure!(
+        matches!(downgraded, tenure_core::Renewal::Renewed(_)),
+        "the downgrade was answered {downgraded:?}"
+    );
+    ensure_eq!(within("it is told", engine.turn(&reader)).await?, Turn::Again, "the turn");
+    hold(&engine, &reader).await?;
     Ok(())
 }
 

@@ -234,8 +234,10 @@ impl Way {
     }
 
     async fn wait_for_word(&self, key: &KeySpec, deadline: Instant) {
-        // A connection of its own: it blocks.
-        let Ok(mut own) = self.client.get_multiplexed_async_connection().await else {
+        // A connection of its own: it blocks. And one that does not give up by itself after a while, as drivers do: that would
+        // be to ask again.
+        let blocking = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+        let Ok(mut own) = self.client.get_multiplexed_async_connection_with_config(&blocking).await else {
             return sleep(POLL).await;
         };
         let left = deadline.saturating_duration_since(Instant::now());
