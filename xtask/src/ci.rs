@@ -9,6 +9,8 @@ use crate::{
 /// Gets what the tests need and runs all of them: unit, documentation and conformance.
 pub(crate) fn test(root: &Path) -> Outcome {
     servers::ensure(root)?;
+    Call::new("cargo test --package tenure --no-default-features --lib")
+        .step("test without engines", root)?;
     suite::run(root)
 }
 

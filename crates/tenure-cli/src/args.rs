@@ -310,9 +310,6 @@ pub(crate) struct VerifyArgs {
     /// With --mutants: only these, by commas
     #[arg(long, value_name = "LIST", requires = "mutants")]
     pub(crate) only: Option<String>,
-    /// Let faults strike an engine that was not started here: all its memory may be deleted
-    #[arg(long)]
-    pub(crate) allow_engine_faults: bool,
     /// Write one page with a timeline of each lock
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -1,13 +1,12 @@
 //! `tenure bench`: what locks cost on an engine, from the command line.
 
 use std::{
-    env, fs,
+    env,
     io::{self, IsTerminal},
-    path::Path,
 };
 
 use serde_json::json;
-use tenure_bench::{Growth, Measure, Options, Trouble, Watch, growth_page, growth_table, page, table};
+use tenure_bench::{Growth, Options, Trouble, Watch, growth_page, growth_table, page, table};
 
 use crate::{
     args::{BenchArgs, On},
@@ -21,7 +20,7 @@ pub(crate) fn main(on: &On, args: &BenchArgs) -> Result<Code, Failure> {
     options.check().map_err(failure)?;
     if let Some(path) = &args.html {
         // Before half a minute is spent on it.
-        write(path, "")?;
+        out::page(path, "")?;
     }
     let mut progress = Progress { quiet: args.json, live: io::stderr().is_terminal() };
     if args.growth {
@@ -35,7 +34,7 @@ pub(crate) fn main(on: &On, args: &BenchArgs) -> Result<Code, Failure> {
         out::answer(&table(&figures));
     }
     if let Some(path) = &args.html {
-        write(path, &page(&figures))?;
+        out::page(path, &page(&figures))?;
     }
     Ok(if figures.lost() == 0 { exit::OK } else { exit::NOT_SHOWN })
 }
@@ -49,7 +48,7 @@ fn growth(options: &Options, args: &BenchArgs, progress: &mut Progress) -> Resul
         out::answer(&growth_table(&growth));
     }
     if let Some(path) = &args.html {
-        write(path, &growth_page(&growth))?;
+        out::page(path, &growth_page(&growth))?;
     }
     Ok(exit::OK)
 }
@@ -61,15 +60,9 @@ fn options(on: &On, args: &BenchArgs) -> Result<Options, Failure> {
     options.time = args.time;
     (options.processes, options.tasks, options.locks) = (args.processes, args.tasks, args.locks);
     if let Some(list) = &args.only {
-        options.only = measures(list)?;
+        options.only = out::listed(list)?;
     }
     Ok(options)
-}
-
-/// What is named between commas.
-fn measures(list: &str) -> Result<Vec<Measure>, Failure> {
-    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(|name| name.parse().map_err(Failure::usage)).collect()
 }
 
 fn failure(trouble: Trouble) -> Failure {
@@ -104,17 +97,15 @@ impl Watch for Progress {
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|err| Failure::usage(format!("cannot write {}: {err}", path.display())))
-}
-
 #[cfg(test)]
 mod tests {
+    use tenure_bench::Measure;
+
     use super::*;
 
     #[test]
     fn lists_are_read_strictly() {
-        assert_eq!(measures("hot, alone").unwrap(), [Measure::Hot, Measure::Alone]);
-        assert_eq!(measures("hottest").unwrap_err().code, exit::USAGE);
+        assert_eq!(out::listed::<Measure>("hot, alone").unwrap(), [Measure::Hot, Measure::Alone]);
+        assert_eq!(out::listed::<Measure>("hottest").unwrap_err().code, exit::USAGE);
     }
 }

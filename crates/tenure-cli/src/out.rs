@@ -1,6 +1,18 @@
 //! Where words go: the verbs' answers to stdout, everything else to stderr, one line at a time.
 
-use std::io::{self, Write};
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+    str::FromStr,
+};
+
+use rustix::termios::tcgetwinsize;
+
+use crate::exit::Failure;
+
+/// Where a terminal does not tell how wide it is.
+const USUAL_WIDTH: usize = 100;
 
 /// Says a line on stderr. A stderr that is closed or full is no reason to stop.
 pub(crate) fn say(message: &str) {
@@ -16,4 +28,26 @@ pub(crate) fn write_err(text: &str) {
 pub(crate) fn answer(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// How wide the terminal is.
+pub(crate) fn width() -> usize {
+    tcgetwinsize(io::stdout()).map_or(USUAL_WIDTH, |size| usize::from(size.ws_col))
+}
+
+/// Writes a page to a file.
+pub(crate) fn page(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|err| Failure::usage(format!("cannot write {}: {err}", path.display())))
+}
+
+/// What is named between commas, each once.
+pub(crate) fn listed<T: FromStr<Err = String> + PartialEq>(list: &str) -> Result<Vec<T>, Failure> {
+    let mut all = Vec::new();
+    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let one = name.parse().map_err(Failure::usage)?;
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    Ok(all)
 }

@@ -1,12 +1,10 @@
 //! `tenure sale`: the flash sale, from the command line.
 
 use std::{
-    env, fs,
+    env,
     io::{self, IsTerminal},
-    str::FromStr,
 };
 
-use rustix::termios::tcgetwinsize;
 use tenure_flashsale::{
     Expected, Json, Live, Options, Outcome, Plain, Strategy, Trouble, Watch, page, sentences, table,
 };
@@ -18,15 +16,12 @@ use crate::{
     out,
 };
 
-/// Where a terminal does not tell how wide it is.
-const USUAL_WIDTH: usize = 100;
-
 pub(crate) fn main(on: &On, args: &SaleArgs) -> Result<Code, Failure> {
     let options = options(on, args)?;
     options.check().map_err(failure)?;
     if let Some(path) = &args.html {
         // Before half a minute is spent on it.
-        write(path, "")?;
+        out::page(path, "")?;
     }
     let live = io::stdout().is_terminal() && !args.plain && !args.json;
     let outcome = if args.json {
@@ -37,8 +32,7 @@ pub(crate) fn main(on: &On, args: &SaleArgs) -> Result<Code, Failure> {
     } else {
         out::answer(&headline(&options));
         let outcome = if live {
-            let width = tcgetwinsize(io::stdout()).map_or(USUAL_WIDTH, |size| usize::from(size.ws_col));
-            run(&options, &mut Live::new(io::stdout(), &options.strategies, width))?
+            run(&options, &mut Live::new(io::stdout(), &options.strategies, out::width()))?
         } else {
             run(&options, &mut Plain(io::stdout()))?
         };
@@ -48,7 +42,7 @@ pub(crate) fn main(on: &On, args: &SaleArgs) -> Result<Code, Failure> {
         outcome
     };
     if let Some(path) = &args.html {
-        write(path, &page(&outcome))?;
+        out::page(path, &page(&outcome))?;
     }
     Ok(if outcome.as_expected() { exit::OK } else { exit::NOT_SHOWN })
 }
@@ -82,7 +76,7 @@ fn options(on: &On, args: &SaleArgs) -> Result<Options, Failure> {
         options.strategies = strategies(list)?;
     }
     if let Some(list) = &args.faults {
-        options.faults = Some(if list == "none" { Vec::new() } else { listed(list)? });
+        options.faults = Some(if list == "none" { Vec::new() } else { out::listed(list)? });
     }
     Ok(options)
 }
@@ -93,20 +87,8 @@ fn strategies(list: &str) -> Result<Vec<Strategy>, Failure> {
         "all" => Ok(Strategy::ALL.to_vec()),
         "safe" => Ok(Strategy::ALL.into_iter().filter(is_safe).collect()),
         "wrong" => Ok(Strategy::ALL.into_iter().filter(|strategy| !is_safe(strategy)).collect()),
-        _ => listed(list),
+        _ => out::listed(list),
     }
-}
-
-/// What is named between commas, each once.
-fn listed<T: FromStr<Err = String> + PartialEq>(list: &str) -> Result<Vec<T>, Failure> {
-    let mut all = Vec::new();
-    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let one = name.parse().map_err(Failure::usage)?;
-        if !all.contains(&one) {
-            all.push(one);
-        }
-    }
-    Ok(all)
 }
 
 fn headline(options: &Options) -> String {
@@ -133,10 +115,6 @@ fn farewell(outcome: &Outcome, args: &SaleArgs) -> String {
     text
 }
 
-fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|err| Failure::usage(format!("cannot write {}: {err}", path.display())))
-}
-
 #[cfg(test)]
 mod tests {
     use tenure_flashsale::Fault;
@@ -149,7 +127,7 @@ mod tests {
         assert_eq!(strategies("safe").unwrap().len() + strategies("wrong").unwrap().len(), 14);
         assert_eq!(strategies("lease, fenced,lease").unwrap(), [Strategy::Lease, Strategy::Fenced]);
         assert_eq!(strategies("lock").unwrap_err().code, exit::USAGE);
-        assert_eq!(listed::<Fault>("stall,kill").unwrap(), [Fault::Stall, Fault::Kill]);
-        assert_eq!(listed::<Fault>("fire").unwrap_err().code, exit::USAGE);
+        assert_eq!(out::listed::<Fault>("stall,kill").unwrap(), [Fault::Stall, Fault::Kill]);
+        assert_eq!(out::listed::<Fault>("fire").unwrap_err().code, exit::USAGE);
     }
 }

@@ -1,11 +1,10 @@
 //! `tenure verify`: prove or refute a lock, from the command line.
 
 use std::{
-    env, fs,
+    env,
     io::{self, IsTerminal},
 };
 
-use rustix::termios::tcgetwinsize;
 use tenure_verify::{
     FaultKind, Options, Outcome, RunResult, Trouble, Watch,
     mutants::{Caught, Mutant},
@@ -20,14 +19,11 @@ use crate::{
     out,
 };
 
-/// Where a terminal does not tell how wide it is.
-const USUAL_WIDTH: usize = 100;
-
 pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
     let options = options(on, args)?;
     if let Some(path) = &args.html {
         // Before minutes are spent on it.
-        write(path, "")?;
+        out::page(path, "")?;
     }
     if args.mutants {
         return mutants(&options, args);
@@ -40,8 +36,7 @@ pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
         result
     } else {
         let result = if live {
-            let width = tcgetwinsize(io::stdout()).map_or(USUAL_WIDTH, |size| usize::from(size.ws_col));
-            run(&options, &mut Live::new(io::stdout(), width))?
+            run(&options, &mut Live::new(io::stdout(), out::width()))?
         } else {
             run(&options, &mut Plain(io::stdout()))?
         };
@@ -49,7 +44,7 @@ pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
         result
     };
     if let Some(path) = &args.html {
-        write(path, &page::page(&result))?;
+        out::page(path, &page::page(&result))?;
     }
     Ok(code(result.outcome()))
 }
@@ -58,10 +53,7 @@ pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
 fn mutants(options: &Options, args: &VerifyArgs) -> Result<Code, Failure> {
     let chosen = match &args.only {
         None => Mutant::ALL.to_vec(),
-        Some(list) => list
-            .split(',')
-            .map(|name| name.trim().parse().map_err(Failure::usage))
-            .collect::<Result<Vec<Mutant>, _>>()?,
+        Some(list) => out::listed(list)?,
     };
     let json = args.json;
     let mut tell = |caught: &Caught| {
@@ -109,7 +101,6 @@ fn options(on: &On, args: &VerifyArgs) -> Result<Options, Failure> {
     }
     (options.time, options.seed, options.ttl) = (args.time, args.seed, args.ttl);
     (options.workers, options.keys, options.min_hits) = (args.workers, args.keys, args.hits);
-    options.allow_engine_faults = args.allow_engine_faults;
     options.faults = args.faults.as_deref().map(faults).transpose()?;
     Ok(options)
 }
@@ -133,17 +124,13 @@ fn faults(list: &str) -> Result<Vec<FaultKind>, Failure> {
 
 fn farewell(result: &RunResult, args: &VerifyArgs) -> String {
     let verdict = match result.outcome() {
-        Outcome::Held => "Every promise of its grade held, within this run.",
-        Outcome::Excused => "Every promise of its grade held; what broke is not promised.",
+        Outcome::Held => "Every promise of its grade that was tried held, within this run.",
+        Outcome::Excused => "Every promise of its grade that was tried held; what broke is not promised.",
         Outcome::Refuted => "REFUTED: a promise was broken; the story is above.",
         Outcome::Inconclusive | Outcome::Skipped => "Inconclusive: too few faults hit; try a longer --for.",
     };
     let page = args.html.as_ref().map(|path| format!("page: {}\n", path.display())).unwrap_or_default();
     format!("\n{verdict}\n{page}")
-}
-
-fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|err| Failure::usage(format!("cannot write {}: {err}", path.display())))
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ const WINDOW: Nanos = 4_000_000_000;
 #[must_use]
 pub fn page(result: &RunResult) -> String {
     let verdict = match result.outcome() {
-        Outcome::Held => "Every promise of its grade held, within this run.",
-        Outcome::Excused => "Every promise of its grade held; what broke is not promised.",
+        Outcome::Held => "Every promise of its grade that was tried held, within this run.",
+        Outcome::Excused => "Every promise of its grade that was tried held; what broke is not promised.",
         Outcome::Refuted => "A promise was broken.",
         Outcome::Inconclusive | Outcome::Skipped => "Inconclusive: too few faults hit.",
     };
@@ -78,6 +78,7 @@ fn row(cell: &CellResult) -> String {
         .map(|(promise, verdict)| {
             let excused = cell.excused.iter().any(|(excused, _)| excused == promise);
             let (class, mark, title) = match verdict {
+                Verdict::Held { ops: 0, .. } => ("skipped", "·", "nothing could have broken it".into()),
                 Verdict::Held { ops, .. } => ("held", "✓", format!("held over {ops} operations")),
                 Verdict::Refuted { story, .. } if excused => {
                     ("excused", "✗", format!("not promised: {}", story.why))

@@ -41,8 +41,6 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// What is done; else what can be done.
     pub faults: Option<Vec<FaultKind>>,
-    /// Whether faults may strike an engine that was not started here.
-    pub allow_engine_faults: bool,
     /// How often each fault must hit.
     pub min_hits: usize,
     /// The longest stay in a lock, if nothing strikes.
@@ -63,7 +61,6 @@ impl Options {
             keys: 2,
             ttl: None,
             faults: None,
-            allow_engine_faults: false,
             min_hits: 1,
             stay: STAY,
         }

@@ -132,7 +132,7 @@ async fn of_url(url: &str, options: &Options) -> Result<Lab> {
         return Err(Trouble::Usage(why.into()));
     }
     let engine_faults = options.faults.iter().flatten().any(|fault| fault.needs() == Needs::Engine);
-    if engine_faults && !options.allow_engine_faults {
+    if engine_faults {
         let why = "faults of the engine itself need an engine that is started here: use --lab";
         return Err(Trouble::Usage(why.into()));
     }

@@ -185,12 +185,14 @@ pub fn table(result: &RunResult) -> String {
             outcome = outcome.max(Some(this));
         }
         let Some(outcome) = outcome else { continue };
+        // A promise that nothing could have broken was not kept, but not asked for.
+        let word = if outcome == Outcome::Held && ops == 0 { "not tried" } else { word(outcome) };
         let under =
             if in_cells.is_empty() { String::new() } else { format!("  under {}", in_cells.join(", ")) };
         text.push_str(&format!(
             "{:<36}{:<13} {ops:>7} operations {hits:>5} hits{under}\n",
             promise.to_string(),
-            word(outcome)
+            word
         ));
     }
     for (promise, cell, told) in stories(result) {

@@ -1,4 +1,6 @@
-use tenure::{ErrorKind, Fence, Settings};
+use std::time::Duration;
+
+use tenure::{Client, ErrorKind, Fence, Settings};
 use tenure_testkit::{
     cancel::pause_after,
     faults::{Fault, Faulty, Nth, Verb},
@@ -42,111 +44,63 @@ async fn tasks_of_a_process_share_one_place_and_hand_over_without_the_engine() {
     assert_eq!((faults.count(Verb::Attempt), faults.count(Verb::Release)), (1, 1));
 }
 
-#[tokio::test(start_paused = true)]
-async fn after_its_turns_the_place_goes_to_other_processes() {
-    let bed = Bed::new();
-    let (here, there) = (bed.client_with(|s| s.turns = 5), bed.client());
+/// How often tasks of `here`, each of which stays so long, hand their place on until another process gets the lock.
+async fn hand_overs(bed: &Bed, here: &Client, tasks: usize, stay: Duration) -> usize {
     let log = Log::new();
     let first = here.mutex("k").unwrap().acquire().await.unwrap();
     let rival = {
-        let (mutex, log) = (there.mutex("k").unwrap(), log.clone());
+        let (mutex, log) = (bed.client().mutex("k").unwrap(), log.clone());
         tokio::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
             log.push("there");
         })
     };
     bed.grows_to("k", 2).await;
-    let mut tasks = Vec::new();
-    for _ in 0..12 {
+    let mut all = vec![rival];
+    for _ in 0..tasks {
         let (mutex, log) = (here.mutex("k").unwrap(), log.clone());
-        tasks.push(tokio::spawn(async move {
+        all.push(tokio::spawn(async move {
             let _guard = mutex.acquire().await.unwrap();
             log.push("here");
+            tokio::time::sleep(stay).await;
         }));
     }
     others_run().await;
     drop(first);
-    for task in tasks.into_iter().chain([rival]) {
-        task.await.unwrap();
-    }
-    let at = log.entries().iter().position(|who| *who == "there").unwrap();
-    assert_eq!(at, 5, "after exactly five hand-overs: {:?}", log.entries());
-}
-
-#[tokio::test(start_paused = true)]
-async fn after_its_time_the_place_goes_to_other_processes() {
-    let bed = Bed::new();
-    let (here, there) = (bed.client_with(|s| s.turn_time = millis(100)), bed.client());
-    let log = Log::new();
-    let first = here.mutex("k").unwrap().acquire().await.unwrap();
-    let rival = {
-        let (mutex, log) = (there.mutex("k").unwrap(), log.clone());
-        tokio::spawn(async move {
-            let _guard = mutex.acquire().await.unwrap();
-            log.push("there");
-        })
-    };
-    bed.grows_to("k", 2).await;
-    let mut tasks = Vec::new();
-    for _ in 0..6 {
-        let (mutex, log) = (here.mutex("k").unwrap(), log.clone());
-        tasks.push(tokio::spawn(async move {
-            let _guard = mutex.acquire().await.unwrap();
-            log.push("here");
-            tokio::time::sleep(millis(40)).await;
-        }));
-    }
-    others_run().await;
-    drop(first);
-    for task in tasks.into_iter().chain([rival]) {
-        task.await.unwrap();
-    }
-    let at = log.entries().iter().position(|who| *who == "there").unwrap();
-    assert_eq!(at, 3, "at 0, 40 and 80 ms, then no more: {:?}", log.entries());
-}
-
-/// How often a place is handed on within a process whose engine takes 20 ms to answer, 40 ms each time, until another
-/// process gets it.
-async fn turns_of_a_slow_engine(change: impl FnOnce(&mut tenure::Settings)) -> usize {
-    let bed = Bed::new();
-    let mut settings = bed.settings();
-    (settings.turns, settings.turn_time) = (2, secs(10));
-    change(&mut settings);
-    let (engine, faults) = Faulty::over(bed.memory.another());
-    faults.on(Verb::Attempt, Nth::EVERY, Fault::Delay(millis(20)));
-    let (here, there) = (tenure::Client::new(engine, settings).unwrap(), bed.client());
-    let log = Log::new();
-    let first = here.mutex("k").unwrap().acquire().await.unwrap();
-    let rival = {
-        let (mutex, log) = (there.mutex("k").unwrap(), log.clone());
-        tokio::spawn(async move {
-            let _guard = mutex.acquire().await.unwrap();
-            log.push("there");
-        })
-    };
-    bed.grows_to("k", 2).await;
-    let mut tasks = Vec::new();
-    for _ in 0..6 {
-        let (mutex, log) = (here.mutex("k").unwrap(), log.clone());
-        tasks.push(tokio::spawn(async move {
-            let _guard = mutex.acquire().await.unwrap();
-            log.push("here");
-            tokio::time::sleep(millis(40)).await;
-        }));
-    }
-    others_run().await;
-    drop(first);
-    for task in tasks.into_iter().chain([rival]) {
+    for task in all {
         task.await.unwrap();
     }
     log.entries().iter().position(|who| *who == "there").unwrap()
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_its_turns_the_place_goes_to_other_processes() {
+    let bed = Bed::new();
+    let here = bed.client_with(|s| s.turns = 5);
+    assert_eq!(hand_overs(&bed, &here, 12, Duration::ZERO).await, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_its_time_the_place_goes_to_other_processes() {
+    let bed = Bed::new();
+    let here = bed.client_with(|s| s.turn_time = millis(100));
+    assert_eq!(hand_overs(&bed, &here, 6, millis(40)).await, 3, "at 0, 40 and 80 ms, then no more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_a_trip_is_slow_the_place_stays_for_a_few_trips() {
-    assert_eq!(turns_of_a_slow_engine(|_| {}).await, 4, "at 0, 40, 80 and 120 ms: eight trips are 160");
-    assert_eq!(turns_of_a_slow_engine(|s| s.trips = 0).await, 2, "the turns alone");
-    assert_eq!(turns_of_a_slow_engine(|s| s.turn_time = millis(100)).await, 3, "and no longer than allowed");
+    let slow = async |change: fn(&mut Settings)| {
+        let bed = Bed::new();
+        let mut settings = bed.settings();
+        (settings.turns, settings.turn_time) = (2, secs(10));
+        change(&mut settings);
+        let (engine, faults) = Faulty::over(bed.memory.another());
+        faults.on(Verb::Attempt, Nth::EVERY, Fault::Delay(millis(20)));
+        hand_overs(&bed, &Client::new(engine, settings).unwrap(), 6, millis(40)).await
+    };
+    assert_eq!(slow(|_| {}).await, 4, "at 0, 40, 80 and 120 ms: eight trips are 160");
+    assert_eq!(slow(|s| s.trips = 0).await, 2, "the turns alone");
+    assert_eq!(slow(|s| s.turn_time = millis(100)).await, 3, "and no longer than allowed");
 }
 
 #[tokio::test(start_paused = true)]
