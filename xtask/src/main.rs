@@ -5,6 +5,7 @@
 mod ci;
 mod docs;
 mod peers;
+mod pool;
 mod servers;
 mod sim;
 mod step;
@@ -26,7 +27,10 @@ const USAGE: &str = "usage: cargo xtask <chore>
   docs [--check]  write the generated parts of README.md and docs/, or say whether they are up to date
   sim [options]   run simulated schedules, 1,000,000 before a release; see docs/simulator.md
   verify          `tenure verify` on every engine, cheap faults: some minutes
-  verify --release [30s]  on every engine, under every fault, each for so long; writes docs/verify.md
+  verify --release [30s]  before a release: all that follows, and docs/verify.md is written from it
+  verify --matrix [30s] [etcd,file]  every engine, or these, under every fault, each for so long
+  verify --bars [etcd,file]  10,000 updates, 200 pauses and 50 failovers on every engine of grade Fenced, or on these
+  verify --wrong-ways     the wrong ways, each of which must be refuted
   peers --harness DIR [--setup] [-- ARGS]
                   measure beside the peers: builds the driver, runs DIR/run.py with these arguments, prints the tables
                   and draws the plots; --setup builds the peers first
@@ -41,8 +45,7 @@ fn main() -> ExitCode {
         ["check"] => ci::check(&root),
         ["ci"] => ci::all(&root),
         ["verify"] | ["verify", "--smoke"] => verify::smoke(&root),
-        ["verify", "--release"] => verify::release(&root, "30s"),
-        ["verify", "--release", time] => verify::release(&root, time),
+        ["verify", ref asked @ ..] => verify::release(&root, asked),
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),

@@ -1,21 +1,19 @@
-//! Runs the test programs of the workspace, several at a time: most of what they do is wait, for a lease to end or a server
-//! to come back.
+//! Runs the test programs of the workspace, several at a time.
 
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::{Mutex, PoisonError},
-    thread,
     time::{Duration, Instant},
 };
 
-use crate::step::{Call, Outcome, step};
+use crate::{
+    pool::side_by_side,
+    step::{Call, Outcome, step},
+};
 
 const BUILD: &str = "cargo test --workspace --all-features --no-run";
 /// Started first, since they take longest: whatever is alone at the end makes everybody wait.
 const LONGEST: [&str; 3] = ["conformance", "sale", "verify"];
-/// More would not be quicker on a small machine, and on a large one the servers want memory.
-const AT_ONCE: usize = 2;
 
 /// A test program, and where cargo would run it.
 #[derive(Debug, PartialEq)]
@@ -57,34 +55,22 @@ fn programs(list: &str) -> Result<Vec<Program>, String> {
     if all.is_empty() { Err("cargo built no test at all".to_owned()) } else { Ok(all) }
 }
 
-fn run_all(mut programs: Vec<Program>) -> Outcome {
-    programs.reverse();
-    let left = Mutex::new(programs);
-    let failed = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                loop {
-                    let next = left.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                    let Some(program) = next else { return };
-                    let start = Instant::now();
-                    let output = Command::new(&program.file)
-                        .current_dir(&program.home)
-                        .env("CARGO_MANIFEST_DIR", &program.home)
-                        .output();
-                    let why = match output {
-                        Ok(output) => tell(&program, start.elapsed(), &output),
-                        Err(err) => Some(format!("cannot start: {err}")),
-                    };
-                    if let Some(why) = why {
-                        let line = format!("{}: {why}", program.name);
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+fn run_all(programs: Vec<Program>) -> Outcome {
+    let failed: Vec<String> = side_by_side(programs, |program| {
+        let start = Instant::now();
+        let output = Command::new(&program.file)
+            .current_dir(&program.home)
+            .env("CARGO_MANIFEST_DIR", &program.home)
+            .output();
+        let why = match output {
+            Ok(output) => tell(&program, start.elapsed(), &output),
+            Err(err) => Some(format!("cannot start: {err}")),
+        };
+        why.map(|why| format!("{}: {why}", program.name))
+    })
+    .into_iter()
+    .flatten()
+    .collect();
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 

@@ -1,5 +1,7 @@
 //! How costs grow: with the line, with the keys, with the processes.
 
+mod weight;
+
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
@@ -15,6 +17,8 @@ use crate::{
     plot::{Axis, Line},
     trouble::{Result, Trouble},
 };
+
+pub use self::weight::Weight;
 
 /// The steps of each curve.
 const WAITERS: [u32; 9] = [1, 10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000];
@@ -47,6 +51,8 @@ pub struct Growth {
     pub keys: Vec<Curve>,
     /// Against the processes that contend for one key.
     pub processes: Vec<Curve>,
+    /// What a key and a waiter weigh.
+    pub weights: Vec<Weight>,
     /// Where a curve ends before its last step: the time was over.
     pub ended: Vec<String>,
 }
@@ -93,17 +99,23 @@ async fn all(options: &Options, watch: &mut dyn Watch) -> Result<Growth> {
         waiters: Vec::new(),
         keys: Vec::new(),
         processes: Vec::new(),
+        weights: Vec::new(),
         ended: Vec::new(),
     };
-    let third = options.time / 3;
-    watch.begins("waiters", 1, 3);
-    growth.waiters = waiters(&place, engine.as_ref(), third, &mut growth.ended).await?;
+    let quarter = options.time / 4;
+    watch.begins("memory", 1, 4);
+    // First, while this process is small and nothing that it has freed is used again.
+    growth.weights = weight::weigh(&place, engine.as_ref(), options.engine_process, quarter).await?;
+    let weights = growth.weights.iter().map(|weight| format!("{}: {} B", weight.what, weight.bytes));
+    watch.ends(&weights.collect::<Vec<_>>().join("; "));
+    watch.begins("waiters", 2, 4);
+    growth.waiters = waiters(&place, engine.as_ref(), quarter, &mut growth.ended).await?;
     watch.ends(&last(&growth.waiters));
-    watch.begins("keys", 2, 3);
-    growth.keys = keys(&place, engine.as_ref(), third, &mut growth.ended).await?;
+    watch.begins("keys", 3, 4);
+    growth.keys = keys(&place, engine.as_ref(), quarter, &mut growth.ended).await?;
     watch.ends(&last(&growth.keys));
-    watch.begins("processes", 3, 3);
-    growth.processes = processes(&place, options.tasks, third).await?;
+    watch.begins("processes", 4, 4);
+    growth.processes = processes(&place, options.tasks, quarter).await?;
     watch.ends(&last(&growth.processes));
     Ok(growth)
 }
@@ -175,23 +187,9 @@ async fn keys(
     let mut held: Vec<Claim> = Vec::new();
     let [mut take, mut free] = ["acquire", "release"].map(curve);
     for step in KEYS {
-        let fill = async |number: usize| -> Result<Option<Claim>> {
-            if began.elapsed() > time {
-                return Ok(None);
-            }
-            let claim = claim(&Key::new(place.key(&format!("keys/{number}")))?, Patience::Try)?;
-            match engine.attempt(&claim).await? {
-                Attempt::Granted(_) => Ok(Some(claim)),
-                Attempt::Busy(_) => Err(Trouble::Internal("somebody has a key of this bench".into())),
-            }
-        };
-        let mut more = stream::iter(held.len()..step as usize).map(fill).buffer_unordered(AT_ONCE);
-        let mut taken = Vec::new();
-        while let Some(claim) = more.next().await {
-            taken.extend(claim?);
-        }
-        drop(more);
-        held.extend(taken);
+        let more = (held.len()..step as usize).map(|number| place.key(&format!("keys/{number}")));
+        let more = more.map(|key| claim(&Key::new(key)?, Patience::Try)).collect::<Result<_>>()?;
+        held.extend(stand(engine, more, began + time).await?);
         if held.len() < step as usize {
             ended.push(format!("the keys: {} in {time:?}", held.len()));
             break;
@@ -205,12 +203,39 @@ async fn keys(
         take.points.push((f64::from(step), Spread::of(takes).p50_us));
         free.points.push((f64::from(step), Spread::of(frees).p50_us));
     }
+    leave(engine, held).await?;
+    Ok(vec![take, free])
+}
+
+/// Lets them all stand in line, many at once; those that did until then.
+async fn stand(engine: &dyn Engine, claims: Vec<Claim>, until: Instant) -> Result<Vec<Claim>> {
+    let stand = async |claim: Claim| -> Result<Option<Claim>> {
+        if Instant::now() > until {
+            return Ok(None);
+        }
+        match engine.attempt(&claim).await? {
+            Attempt::Busy(_) if claim.patience == Patience::Try => {
+                Err(Trouble::Internal("somebody has a key of this bench".into()))
+            }
+            _ => Ok(Some(claim)),
+        }
+    };
+    let mut all = stream::iter(claims).map(stand).buffer_unordered(AT_ONCE);
+    let mut stood = Vec::new();
+    while let Some(claim) = all.next().await {
+        stood.extend(claim?);
+    }
+    Ok(stood)
+}
+
+/// Lets them all go.
+async fn leave(engine: &dyn Engine, claims: Vec<Claim>) -> Result<()> {
     let release = async |claim: Claim| engine.release(&claim, Answered::All).await;
-    let mut freed = stream::iter(held).map(release).buffer_unordered(AT_ONCE);
+    let mut freed = stream::iter(claims).map(release).buffer_unordered(AT_ONCE);
     while let Some(released) = freed.next().await {
         let _ = released?;
     }
-    Ok(vec![take, free])
+    Ok(())
 }
 
 /// The hot key, with more and more processes of one task, or of so many.

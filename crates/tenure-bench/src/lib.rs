@@ -24,7 +24,7 @@ mod wire;
 pub use self::{
     counting::{Counter, Counting, Verbs},
     figures::{Alone, Crash, Figures, Handoff, Held, Hot, Spread},
-    growth::{Curve, Growth, grow},
+    growth::{Curve, Growth, Weight, grow},
     page::{growth_page, page},
     part::main as part_main,
     plan::{Measure, Options},

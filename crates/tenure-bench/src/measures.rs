@@ -65,7 +65,7 @@ impl Place {
     }
 
     /// The lease of measurements that watch one end or be renewed: short, if the engine allows.
-    fn lease(&self) -> Duration {
+    pub(crate) fn lease(&self) -> Duration {
         self.player.client.guarantees().min_ttl.max(Duration::from_secs(2))
     }
 

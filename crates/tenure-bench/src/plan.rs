@@ -90,6 +90,8 @@ pub struct Options {
     pub tasks: u32,
     /// How many locks are held at once.
     pub locks: u32,
+    /// The engine's process, if it runs on this machine and its memory is to be measured too.
+    pub engine_process: Option<u32>,
     /// The program that becomes another process when its first word is [`PART_WORD`](crate::PART_WORD).
     pub program: PathBuf,
 }
@@ -112,6 +114,7 @@ impl Options {
             processes: 4,
             tasks: 8,
             locks: 10_000,
+            engine_process: None,
             program,
         }
     }

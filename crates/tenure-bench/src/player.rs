@@ -4,6 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     os::unix::fs::FileExt,
     sync::Arc,
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -75,6 +76,7 @@ impl Player {
             Order::Keep { prefix, locks, lease, taking, watched } => {
                 Says::Kept(self.keep(&prefix, locks, lease, [taking, watched]).await?)
             }
+            Order::Wait { key, tasks } => Says::Waited(self.wait(&key, tasks).await?),
         })
     }
 
@@ -147,7 +149,7 @@ impl Player {
         lease: Duration,
         [taking, watched]: [Duration; 2],
     ) -> Result<Kept> {
-        let (before, began) = (resident(), Instant::now());
+        let (before, began) = (resident(None), Instant::now());
         let take = async |number: u32| -> Result<Option<Guard>> {
             if began.elapsed() >= taking {
                 return Ok(None);
@@ -161,7 +163,7 @@ impl Player {
         }
         drop(taken);
         let taken_in = began.elapsed();
-        let bytes = resident().saturating_sub(before) / (guards.len().max(1) as u64);
+        let bytes = resident(None).saturating_sub(before) / (guards.len().max(1) as u64);
         let (cpu, verbs, began) = (cpu_time(), self.counter.verbs(), Instant::now());
         sleep(watched).await;
         let kept = Kept {
@@ -177,6 +179,27 @@ impl Player {
         // The places go before this is said, so that nothing is left behind by a process that is killed then.
         self.client.close().await;
         Ok(kept)
+    }
+
+    /// What a task takes that waits for a lock: its future, and its place in the process's own line.
+    async fn wait(&self, key: &str, tasks: u32) -> Result<u64> {
+        let mutex = self.client.mutex(key)?;
+        let held = mutex.acquire().await?;
+        let before = resident(None);
+        let mut waiting = Vec::new();
+        for _ in 0..tasks {
+            let mut acquire = Box::pin(mutex.acquire());
+            // The first poll puts it in line; it cannot be granted while the lock is held.
+            if let Poll::Ready(granted) = futures_util::poll!(&mut acquire) {
+                drop(granted?);
+                return Err(Trouble::Internal("a lock that is held was granted".into()));
+            }
+            waiting.push(acquire);
+        }
+        let bytes = resident(None).saturating_sub(before) / u64::from(tasks.max(1));
+        drop(waiting);
+        held.release().await?;
+        Ok(bytes)
     }
 }
 
@@ -218,9 +241,10 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Memory that this process has in use, in bytes.
-fn resident() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+/// Memory that a process has in use, or this one, in bytes.
+pub(crate) fn resident(process: Option<u32>) -> u64 {
+    let process = process.map_or_else(|| "self".to_owned(), |process| process.to_string());
+    let statm = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
     pages * rustix::param::page_size() as u64
 }

@@ -73,6 +73,12 @@ pub fn growth_table(growth: &Growth) -> String {
             text.push('\n');
         }
     }
+    if !growth.weights.is_empty() {
+        text.push_str("\nmemory\n");
+    }
+    for weight in &growth.weights {
+        let _ = writeln!(text, "{:<34} {:>8} bytes, of {}", weight.what, weight.bytes, weight.of);
+    }
     for ended in &growth.ended {
         let _ = writeln!(text, "\nended early, the time was over: {ended}");
     }

@@ -25,6 +25,8 @@ pub(crate) enum Order {
     Release,
     /// Hold many locks, taken within a time and then watched for another.
     Keep { prefix: String, locks: u32, lease: Duration, taking: Duration, watched: Duration },
+    /// Hold a lock and let so many tasks wait for it.
+    Wait { key: String, tasks: u32 },
 }
 
 impl std::fmt::Debug for Order {
@@ -45,6 +47,8 @@ pub(crate) enum Says {
     Holds(u64),
     Released,
     Kept(Kept),
+    /// Its tasks waited, and took so many bytes each.
+    Waited(u64),
     /// It cannot go on, and whether that is the engine's doing.
     Failed {
         why: String,

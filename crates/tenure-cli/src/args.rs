@@ -283,7 +283,7 @@ pub(crate) struct VerifyArgs {
     /// zookeeper, etcd, memcached [default: file, unless --on names one]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["on", "on_file"])]
     pub(crate) lab: Option<String>,
-    /// How long each fault is tried for
+    /// How long each fault is tried for; faults of the engine up to four times as long, until they have hit --hits times
     #[arg(long = "for", value_name = "DUR", default_value = "20s", value_parser = duration)]
     pub(crate) time: Duration,
     /// Decides who asks for what, and who is struck when
@@ -301,6 +301,9 @@ pub(crate) struct VerifyArgs {
     /// The faults, by commas; `cheap` is kill, pause and failpoint [default: all that can be]
     #[arg(long, value_name = "LIST")]
     pub(crate) faults: Option<String>,
+    /// With --on: allow a fault of the engine itself, done and healed by this command of yours; may be repeated
+    #[arg(long, value_name = "FAULT=COMMAND", conflicts_with_all = ["lab", "mutants"])]
+    pub(crate) strike: Vec<String>,
     /// How often each fault must hit, or the run is inconclusive
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) hits: usize,
@@ -338,9 +341,12 @@ pub(crate) struct BenchArgs {
     /// How many locks are held at once
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) locks: u32,
-    /// Measure how costs grow instead: with the line, the keys, the processes
+    /// Measure how costs grow instead: with the line, the keys, the processes; and what a key and a waiter weigh
     #[arg(long)]
     pub(crate) growth: bool,
+    /// With --growth: the engine's process on this machine, whose memory is measured too
+    #[arg(long, value_name = "PID", requires = "growth")]
+    pub(crate) engine_pid: Option<u32>,
     /// Write one page with the table, how the times are spread, and who got how much
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -487,6 +493,7 @@ Examples:
   tenure verify                                no server needed
   tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
   tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
+  tenure verify --on redis://host --strike 'engine-kill=ssh host systemctl restart redis'
   tenure verify --mutants                      wrong locks, each of which must be refuted";
 
 const VERIFY_LONG: &str = "\
@@ -497,6 +504,7 @@ Examples:
   tenure verify                                no server needed
   tenure verify --lab redis --html run.html    a private Redis, and a page with timelines
   tenure verify --on redis://host --for 60s    your own engine; only its clients are struck
+  tenure verify --on redis://host --strike 'engine-kill=ssh host systemctl restart redis'
   tenure verify --mutants                      wrong locks, each of which must be refuted";
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ fn options(on: &On, args: &BenchArgs) -> Result<Options, Failure> {
     options.on = Target::named(on)?.map(|target| target.secret().to_owned());
     options.time = args.time;
     (options.processes, options.tasks, options.locks) = (args.processes, args.tasks, args.locks);
+    options.engine_process = args.engine_pid;
     if let Some(list) = &args.only {
         options.only = out::listed(list)?;
     }

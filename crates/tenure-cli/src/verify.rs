@@ -46,7 +46,7 @@ pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
     if let Some(path) = &args.html {
         out::page(path, &page::page(&result))?;
     }
-    Ok(code(result.outcome()))
+    Ok(result.interrupted.map_or_else(|| code(result.outcome()), signalled))
 }
 
 /// Runs the wrong ways. One that gets away fails the run.
@@ -81,12 +81,17 @@ fn run(options: &Options, watch: &mut dyn Watch) -> Result<RunResult, Failure> {
     engine::block_on(async { tenure_verify::run(options, watch).await.map_err(failure) })
 }
 
+/// What a shell says of a program that this signal ended.
+fn signalled(signal: i32) -> Code {
+    Code(u8::try_from(128 + signal).unwrap_or(exit::INTERNAL.0))
+}
+
 fn failure(trouble: Trouble) -> Failure {
     let code = match trouble {
         Trouble::Engine(err) => return engine::config(err),
         Trouble::Usage(_) => exit::USAGE,
         Trouble::Unavailable(_) => exit::UNAVAILABLE,
-        Trouble::Interrupted(signal) => Code(u8::try_from(128 + signal).unwrap_or(exit::INTERNAL.0)),
+        Trouble::Interrupted(signal) => signalled(signal),
         Trouble::Internal(_) => exit::INTERNAL,
     };
     Failure::new(code, trouble.to_string())
@@ -102,6 +107,10 @@ fn options(on: &On, args: &VerifyArgs) -> Result<Options, Failure> {
     (options.time, options.seed, options.ttl) = (args.time, args.seed, args.ttl);
     (options.workers, options.keys, options.min_hits) = (args.workers, args.keys, args.hits);
     options.faults = args.faults.as_deref().map(faults).transpose()?;
+    if !args.strike.is_empty() && options.on.is_none() {
+        return Err(Failure::usage("--strike is for an engine of your own: name it by --on"));
+    }
+    options.strikes = args.strike.iter().map(|order| strike(order)).collect::<Result<_, _>>()?;
     Ok(options)
 }
 
@@ -122,8 +131,24 @@ fn faults(list: &str) -> Result<Vec<FaultKind>, Failure> {
     Ok(all)
 }
 
+/// `FAULT=COMMAND`
+fn strike(order: &str) -> Result<(FaultKind, String), Failure> {
+    let (fault, command) = order
+        .split_once('=')
+        .filter(|(_, command)| !command.trim().is_empty())
+        .ok_or_else(|| Failure::usage(format!("`{order}` is no order: --strike wants FAULT=COMMAND")))?;
+    let fault: FaultKind = fault.trim().parse().map_err(Failure::usage)?;
+    if !fault.strikes_the_engine() {
+        return Err(Failure::usage(format!("`{fault}` is done to clients, and needs no command")));
+    }
+    Ok((fault, command.to_owned()))
+}
+
 fn farewell(result: &RunResult, args: &VerifyArgs) -> String {
     let verdict = match result.outcome() {
+        outcome if result.interrupted.is_some() && outcome != Outcome::Refuted => {
+            "Interrupted: the faults that are not listed were not tried."
+        }
         Outcome::Held => "Every promise of its grade that was tried held, within this run.",
         Outcome::Excused => "Every promise of its grade that was tried held; what broke is not promised.",
         Outcome::Refuted => "REFUTED: a promise was broken; the story is above.",
@@ -142,6 +167,21 @@ mod tests {
         assert_eq!(faults("cheap, kill,late").unwrap().len(), 4);
         assert_eq!(faults("all").unwrap(), FaultKind::ALL);
         assert_eq!(faults("fire").unwrap_err().code, exit::USAGE);
+    }
+
+    #[test]
+    fn orders_are_read_strictly() {
+        let order = strike("engine-kill=a=b c").unwrap();
+        assert_eq!(order, (FaultKind::EngineKill, "a=b c".to_owned()));
+        for (order, why) in [
+            ("engine-kill", "wants FAULT=COMMAND"),
+            ("engine-kill= ", "wants FAULT=COMMAND"),
+            ("fire=x", "there is no fault `fire`"),
+            ("pause=x", "is done to clients"),
+        ] {
+            let failure = strike(order).unwrap_err();
+            assert!(failure.code == exit::USAGE && failure.message.contains(why), "{}", failure.message);
+        }
     }
 
     #[test]

@@ -5,40 +5,53 @@ use std::{
 };
 
 /// A reading of a [`Clock`]: the time since some fixed point in its past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Duration);
+///
+/// Kept in nanoseconds, of which there are enough for 584 years: every hold has several of these.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
 
 impl Moment {
     /// The reading that lies `since` after the clock's fixed point.
     #[must_use]
     pub const fn new(since: Duration) -> Self {
-        Self(since)
+        Self(nanos(since))
     }
 
     /// The time since the clock's fixed point.
     #[must_use]
     pub const fn get(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0)
     }
 
     /// How long after `earlier` this is; nothing if it is not after it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+}
+
+const fn nanos(time: Duration) -> u64 {
+    let nanos = time.as_nanos();
+    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
 }
 
 impl Add<Duration> for Moment {
     type Output = Self;
     fn add(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(by))
+        Self(self.0.saturating_add(nanos(by)))
     }
 }
 
 impl Sub<Duration> for Moment {
     type Output = Self;
     fn sub(self, by: Duration) -> Self {
-        Self(self.0.saturating_sub(by))
+        Self(self.0.saturating_sub(nanos(by)))
+    }
+}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Moment({:?})", self.get())
     }
 }
 
@@ -77,5 +90,15 @@ mod tests {
         let second = BootClock.now();
         assert!(second >= first && first.get() > Duration::ZERO);
         assert_eq!(first.since(first + Duration::from_secs(1)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_moment_is_as_long_as_it_was_told_and_never_wraps() {
+        let told = Duration::new(7, 1);
+        assert_eq!(Moment::new(told).get(), told);
+        let last = Moment::new(Duration::MAX);
+        assert_eq!(last + Duration::MAX, last);
+        assert_eq!(Moment::new(told) - Duration::MAX, Moment::new(Duration::ZERO));
+        assert!(last.since(Moment::new(told)) > Duration::from_secs(500 * 365 * 24 * 3600));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenure_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, Grant, Incarnation, Moment, Op, Patience, Result, Seat, line,
+    Attempt, Busy, Claim, Error, ErrorKind, Grant, Incarnation, Moment, Op, Patience, Result, Seat, Seq, line,
 };
 
 use crate::{
@@ -12,7 +12,8 @@ use crate::{
     pb,
     place::{self, Standing, modes, nonsense},
     session::{Beat, Session, seconds},
-    sessions::{Known, Sessions, txn},
+    sessions::{Known, Sessions, delete_all, txn},
+    spots::Spot,
     trouble::is_lease_gone,
     turn::Wait,
     words::Words,
@@ -29,6 +30,66 @@ struct Seen {
     line: Vec<Standing>,
     revision: i64,
     cluster: u64,
+}
+
+/// The place that an attempt asks for.
+struct Wish {
+    spot: Spot,
+    name: Vec<u8>,
+    line: (Vec<u8>, Vec<u8>),
+    grave: Vec<u8>,
+    words: Words,
+    lease: i64,
+}
+
+impl Wish {
+    fn new(sessions: &Sessions, claim: &Claim, session: &Session) -> Self {
+        let (names, spot) = (&sessions.names, sessions.spots.for_claim(claim.id));
+        Self {
+            spot,
+            name: names.place(&claim.key, spot),
+            line: names.line(&claim.key),
+            grave: names.grave(claim.id),
+            words: Words::new(claim),
+            lease: session.lease,
+        }
+    }
+
+    /// Takes a place where nobody is, which needs no look at the line; or else does something else.
+    fn alone(&self, otherwise: Vec<pb::RequestOp>) -> pb::TxnRequest {
+        pb::TxnRequest {
+            compare: vec![pb::Compare::none_in(self.line.clone()), self.not_buried()],
+            success: vec![self.put()],
+            failure: otherwise,
+        }
+    }
+
+    /// Takes a place behind whoever is there, unless it has one or may have none, and looks at the line.
+    fn behind(&self, also: Option<pb::Compare>) -> pb::TxnRequest {
+        let free = [pb::Compare::created_at(self.name.clone(), 0), self.not_buried()];
+        pb::TxnRequest {
+            compare: free.into_iter().chain(also).collect(),
+            success: vec![self.put(), range(self.line.clone())],
+            failure: self.look(),
+        }
+    }
+
+    fn not_buried(&self) -> pb::Compare {
+        pb::Compare::created_at(self.grave.clone(), 0)
+    }
+
+    fn put(&self) -> pb::RequestOp {
+        let (key, value) = (self.name.clone(), self.words.write());
+        pb::Request::Put(pb::PutRequest { key, value, lease: self.lease }).into()
+    }
+
+    fn look(&self) -> Vec<pb::RequestOp> {
+        vec![range(self.line.clone()), range((self.grave.clone(), Vec::new()))]
+    }
+}
+
+fn range((key, range_end): (Vec<u8>, Vec<u8>)) -> pb::RequestOp {
+    pb::Request::Range(pb::RangeRequest { key, range_end, ..Default::default() }).into()
 }
 
 impl Sessions {
@@ -64,7 +125,7 @@ impl Sessions {
         let header = found.header.unwrap_or_default();
         let line = place::read(OP, &self.names, found.kvs)?;
         let seen = Seen { line, revision: header.revision, cluster: header.cluster_id };
-        match seen.line.iter().position(|place| place.id == claim.id) {
+        match seen.line.iter().position(|place| place.id() == claim.id) {
             Some(at) if seen.line[at].seq == known.seq => {
                 self.stand(asked, claim, &link, &seen, at).await.map(Some)
             }
@@ -75,7 +136,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a place if there is none, and reads the line, in one transaction.
+    /// Takes a place if there is none, in one transaction that reads the line only if somebody is there.
     async fn take(
         self: &Arc<Self>,
         asked: Moment,
@@ -83,31 +144,26 @@ impl Sessions {
         session: &Arc<Session>,
         link: &Arc<Link>,
     ) -> Result<Attempt> {
-        let (name, line, grave) =
-            (self.names.place(&claim.key, claim.id), self.names.line(&claim.key), self.names.grave(claim.id));
-        let put =
-            pb::PutRequest { key: name.clone(), value: Words::new(claim).write(), lease: session.lease };
-        let range = |(key, range_end): (Vec<u8>, Vec<u8>)| {
-            pb::RequestOp::from(pb::Request::Range(pb::RangeRequest { key, range_end, ..Default::default() }))
-        };
+        let wish = Wish::new(self, claim, session);
         // A claim that does not wait takes a place only where it holds: first where nobody is, then where nobody came
         // since it saw that it would.
-        let mut alone = (claim.patience == Patience::Try).then(|| pb::Compare::none_in(line.clone()));
-        for _ in 0..LOOKS {
-            let free = [pb::Compare::created_at(name.clone(), 0), pb::Compare::created_at(grave.clone(), 0)];
-            let request = pb::TxnRequest {
-                compare: free.into_iter().chain(alone.take()).collect(),
-                success: vec![pb::Request::Put(put.clone()).into(), range(line.clone())],
-                failure: vec![range(line.clone()), range((grave.clone(), Vec::new()))],
-            };
+        let mut request = wish.alone(match claim.patience {
+            Patience::Try => wish.look(),
+            Patience::Queue => vec![pb::Request::Txn(wish.behind(None)).into()],
+        });
+        for look in 0..LOOKS {
             let answer = txn(link, OP, request).await?;
             let (header, succeeded) = (answer.header.clone().unwrap_or_default(), answer.succeeded);
-            let mut ranges = answer.ranges();
+            if succeeded && look == 0 {
+                return self.stand_alone(asked, claim, session, &wish, &header);
+            }
+            let mut ranges = answer.ranges().into_iter();
             let kvs = ranges.next().ok_or_else(|| nonsense(OP))?;
             let buried = ranges.next().is_some_and(|grave| !grave.is_empty());
-            let line_seen = place::read(OP, &self.names, kvs)?;
-            let seen = Seen { line: line_seen, revision: header.revision, cluster: header.cluster_id };
-            if let Some(at) = seen.line.iter().position(|place| place.id == claim.id) {
+            let mut line = place::read(OP, &self.names, kvs)?;
+            self.keep_first(link, claim, &mut line).await?;
+            let seen = Seen { line, revision: header.revision, cluster: header.cluster_id };
+            if let Some(at) = seen.line.iter().position(|place| place.id() == claim.id) {
                 return self.stand(asked, claim, link, &seen, at).await;
             }
             if buried {
@@ -122,10 +178,46 @@ impl Sessions {
             if !line::would_hold(modes.iter().copied(), claim.mode) {
                 return Ok(Attempt::Busy(busy(claim, &seen.line, None)));
             }
-            alone = Some(pb::Compare::unwritten_since(line.clone(), seen.revision));
+            request = wish.behind(Some(pb::Compare::unwritten_since(wish.line.clone(), seen.revision)));
         }
         let message = "others came in each time it looked";
         Err(Error::unavailable(OP, message).with_engine(ENGINE).not_applied())
+    }
+
+    /// Gives up the place that was just taken if the claim had one that was not known here, which then counts.
+    async fn keep_first(&self, link: &Link, claim: &Claim, line: &mut Vec<Standing>) -> Result<()> {
+        let mut own = line.iter().filter(|place| place.id() == claim.id);
+        let first = own.next().map(|place| place.spot);
+        let doubled: Vec<_> = own.map(|place| pb::Request::delete(place.name.clone())).collect();
+        if !doubled.is_empty() {
+            delete_all(link, OP, doubled).await?;
+            line.retain(|place| place.id() != claim.id || Some(place.spot) == first);
+        }
+        Ok(())
+    }
+
+    /// The place was taken where nobody was: it is the first, and all there is.
+    fn stand_alone(
+        &self,
+        asked: Moment,
+        claim: &Claim,
+        session: &Arc<Session>,
+        wish: &Wish,
+        header: &pb::Header,
+    ) -> Result<Attempt> {
+        let seq = Seq::new(header.revision.unsigned_abs()).ok_or_else(|| nonsense(OP))?;
+        let seat = Seat { seq, incarnation: Incarnation(header.cluster_id) };
+        let known = Known::new(claim.key.clone(), wish.spot, seq, session.clone(), &wish.words);
+        self.note_or_fail(claim, known)?;
+        let ttl = session.left(asked, claim.ttl);
+        Ok(Attempt::Granted(Grant { seat, ttl: Some(ttl), remembers: None }))
+    }
+
+    fn note_or_fail(&self, claim: &Claim, known: Known) -> Result<()> {
+        if self.note(claim.id, known) {
+            return Ok(());
+        }
+        Err(Error::unavailable(OP, "the lease ended meanwhile").with_engine(ENGINE))
     }
 
     /// Says whether the claim holds at this place of the line.
@@ -144,8 +236,7 @@ impl Sessions {
             return Err(refused("an operator evicted this claim from the line"));
         }
         if at >= LONGEST_LINE {
-            let delete = pb::DeleteRangeRequest { key: place.name.clone(), ..Default::default() };
-            let _: pb::DeleteRangeResponse = link.call(OP, "etcdserverpb.KV/DeleteRange", &delete).await?;
+            delete_all(link, OP, vec![pb::Request::delete(place.name.clone())]).await?;
             let message = "10,000 are in line already";
             return Err(Error::unavailable(OP, message).with_engine(ENGINE).not_applied());
         }
@@ -157,16 +248,8 @@ impl Sessions {
             let line = self.names.line(&claim.key);
             Arc::new(Wait::new(seat, place.words.mode, ahead, line, seen.revision))
         });
-        let known = Known {
-            name: place.name.clone(),
-            seq: place.seq,
-            session: session.clone(),
-            words: place.words.clone(),
-            wait,
-        };
-        if !self.note(claim.id, known) {
-            return Err(Error::unavailable(OP, "the lease ended meanwhile").with_engine(ENGINE));
-        }
+        let known = Known::new(claim.key.clone(), place.spot, place.seq, session.clone(), &place.words);
+        self.note_or_fail(claim, known.waiting_for(wait))?;
         let ttl = session.left(asked, claim.ttl);
         if holds {
             Ok(Attempt::Granted(Grant { seat, ttl: Some(ttl), remembers: None }))

@@ -59,7 +59,7 @@ impl EtcdClient {
         let link = self.links.at(Op::Read).await?;
         let found = txn(&link, Op::Read, pb::TxnRequest { success, ..Default::default() }).await?;
         let entry = |kv: pb::KeyValue| Entry { value: kv.value, mod_revision: kv.mod_revision };
-        Ok(found.ranges().map(|kvs| kvs.into_iter().next().map(entry)).collect())
+        Ok(found.ranges().into_iter().map(|kvs| kvs.into_iter().next().map(entry)).collect())
     }
 
     /// Writes all of these, unless `key` was changed after this revision; zero stands for a key that is not there.

@@ -1,6 +1,10 @@
 //! The verbs.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use tenure_core::{
@@ -14,9 +18,10 @@ use crate::{
     links::Links,
     names::Names,
     pb,
-    place::{self, nonsense},
+    place::nonsense,
     session::{Beat, Session, seconds},
-    sessions::{CHUNK, Known, Sessions, stand, txn},
+    sessions::{CHUNK, Known, Sessions, delete_all, txn},
+    spots::Spot,
     tls::Trust,
     turn::turn,
     url::EtcdOptions,
@@ -25,7 +30,7 @@ use crate::{
 
 /// Locks in etcd.
 pub struct EtcdEngine {
-    sessions: Arc<Sessions>,
+    pub(crate) sessions: Arc<Sessions>,
     identity: EngineId,
     guarantees: Guarantees,
 }
@@ -90,7 +95,7 @@ impl EtcdEngine {
                 .put_again(
                     Op::Renew,
                     &place,
-                    Words { ttl: claim.ttl.get(), ..place.words.clone() },
+                    Words { ttl: claim.ttl.get(), ..place.words(claim) },
                     &longer,
                     claim,
                 )
@@ -113,7 +118,7 @@ impl EtcdEngine {
             .zip(known)
             .filter_map(|(hold, known)| Some((hold.claim.id, known.as_ref()?)))
             .collect();
-        let stands = stand(Op::Renew, &link, there.iter().map(|(_, known)| *known)).await?;
+        let stands = self.sessions.standing(Op::Renew, &link, there.iter().copied()).await?;
         for ((id, known), stands) in there.into_iter().zip(stands) {
             if !stands {
                 self.sessions.lose(id, known);
@@ -125,14 +130,11 @@ impl EtcdEngine {
     /// Finds a place that this client took but never heard of.
     async fn recognise(&self, op: Op, claim: &Claim) -> Result<Option<Known>> {
         let sessions = &self.sessions;
-        let key = sessions.names.place(&claim.key, claim.id);
         let link = sessions.links.at(op).await?;
-        let look = pb::RangeRequest { key, ..Default::default() };
-        let found: pb::RangeResponse = link.call(op, "etcdserverpb.KV/Range", &look).await?;
-        let found = place::read(op, &sessions.names, found.kvs)?.pop();
+        let found = sessions.seek(op, &link, claim).await?.into_iter().next();
         let ours = found.and_then(|place| Some((sessions.session_of(place.lease)?, place)));
         let Some((session, place)) = ours.filter(|(_, place)| !place.words.stopped) else { return Ok(None) };
-        let known = Known { name: place.name, seq: place.seq, session, words: place.words, wait: None };
+        let known = Known::new(place.key, place.spot, place.seq, session, &place.words);
         Ok(sessions.note(claim.id, known.clone()).then_some(known))
     }
 
@@ -146,10 +148,12 @@ impl EtcdEngine {
         claim: &Claim,
     ) -> Result<bool> {
         let link = self.sessions.links.at(op).await?;
-        let (name, seq, lease) = (&place.name, place.seq.get(), place.session.lease);
-        let done = self.sessions.put_again(op, &link, name, seq, lease, &words, session).await?;
+        let name = self.sessions.names.place(&claim.key, place.spot);
+        let (seq, lease) = (place.seq.get(), place.session.lease);
+        let done = self.sessions.put_again(op, &link, &name, seq, lease, &words, session).await?;
         if done {
-            let known = Known { words, session: session.clone(), ..place.clone() };
+            let known = Known::new(claim.key.clone(), place.spot, place.seq, session.clone(), &words)
+                .waiting_for(place.wait.clone());
             return Ok(self.sessions.note(claim.id, known));
         }
         Ok(false)
@@ -163,13 +167,13 @@ impl EtcdEngine {
             None => self.recognise(OP, hold.claim).await?,
         };
         let Some(known) = known.filter(|known| known.seq == hold.seq) else { return Ok(Renewal::Lost) };
-        if matches!(known.words.mode, Mode::Permits(_)) {
+        if matches!(known.mode, Mode::Permits(_)) {
             return Err(Error::invalid("permits have no weaker mode to downgrade to").in_op(OP));
         }
         if self.sessions.beat(OP, &known.session).await? == Beat::Ended {
             return Ok(Renewal::Lost);
         }
-        let words = Words { mode: Mode::Shared, ..known.words.clone() };
+        let words = Words { mode: Mode::Shared, ..known.words(hold.claim) };
         if self.put_again(OP, &known, words, &known.session, hold.claim).await? {
             Ok(Renewal::Renewed(Some(known.session.left(asked, hold.claim.ttl))))
         } else {
@@ -180,29 +184,38 @@ impl EtcdEngine {
 
     async fn release_(&self, claim: &Claim, answered: Answered) -> Result<Released> {
         const OP: Op = Op::Release;
-        self.sessions.forget(claim.id);
-        let name = self.sessions.names.place(&claim.key, claim.id);
-        let owed = Owed { sessions: &self.sessions, name: Some(name.clone()) };
-        let link = self.sessions.links.at(OP).await?;
-        let delete = pb::DeleteRangeRequest { key: name, ..Default::default() };
-        let deleted = match answered {
-            Answered::All => {
+        let sessions = &self.sessions;
+        let left = sessions.leave(claim.id);
+        let name = |spot: Spot| sessions.names.place(&claim.key, spot);
+        let owed = Owed { sessions, name: left.stood.or(left.asked).map(name) };
+        let link = sessions.links.at(OP).await?;
+        let deleted = match (answered, left.stood) {
+            (Answered::All, Some(spot)) => {
+                let delete = pb::DeleteRangeRequest { key: name(spot), ..Default::default() };
                 let gone: pb::DeleteRangeResponse =
                     link.call(OP, "etcdserverpb.KV/DeleteRange", &delete).await?;
                 gone.deleted
             }
-            Answered::InDoubt => {
-                let lease = self.sessions.grave_lease(OP, &link, claim.ttl.get()).await?;
-                let grave =
-                    pb::PutRequest { key: self.sessions.names.grave(claim.id), value: Vec::new(), lease };
-                let success = vec![pb::Request::Delete(delete).into(), pb::Request::Put(grave).into()];
-                let done = txn(&link, OP, pb::TxnRequest { success, ..Default::default() }).await?;
-                match done.responses.into_iter().next().and_then(|op| op.response) {
-                    Some(pb::Response::Delete(gone)) => gone.deleted,
-                    _ => return Err(nonsense(OP)),
+            _ => {
+                // Another client may have taken it.
+                let found = sessions.seek(OP, &link, claim).await?.into_iter().map(|place| place.spot);
+                let mut spots: BTreeSet<Spot> = found.collect();
+                let mut grave = None;
+                if answered == Answered::InDoubt {
+                    // Or it is on its way.
+                    spots.extend(left.stood.into_iter().chain(left.asked));
+                    let lease = sessions.grave_lease(OP, &link, claim.ttl.get()).await?;
+                    let key = sessions.names.grave(claim.id);
+                    grave = Some(pb::Request::Put(pb::PutRequest { key, value: Vec::new(), lease }).into());
                 }
+                let delete = |spot| pb::Request::delete(name(spot));
+                delete_all(&link, OP, spots.into_iter().map(delete).chain(grave).collect()).await?
             }
         };
+        if answered == Answered::All {
+            // Nothing that was said about this claim can strike whoever stands there next.
+            left.stood.into_iter().chain(left.asked).for_each(|spot| sessions.spots.leave(spot));
+        }
         owed.paid();
         Ok(if deleted > 0 { Released::Freed } else { Released::NotHeld })
     }
@@ -246,7 +259,7 @@ async fn identity(sessions: &Sessions) -> Result<EngineId> {
             ],
             failure: vec![pb::Request::Range(look).into()],
         };
-        kvs = txn(&link, OP, request).await?.ranges().flatten().collect();
+        kvs = txn(&link, OP, request).await?.ranges().concat();
     }
     let bytes = kvs.first().and_then(|kv| kv.value.as_slice().try_into().ok());
     bytes.map(EngineId::from_bytes).ok_or_else(|| nonsense(OP))

@@ -1,8 +1,8 @@
 //! Writes that happen only while the lock is held.
 
-use tenure_core::{ClaimId, Error, Fence, Key, Result};
+use tenure_core::{ClaimId, Error, ErrorKind, Fence, Op, Result};
 
-use crate::{names::Names, url::EtcdOptions};
+use crate::{ENGINE, EtcdEngine};
 
 /// What a transaction compares to happen only while a lock is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,16 +13,22 @@ pub struct HeldAt {
     pub create_revision: i64,
 }
 
-/// Where the hold with this fence stands in the store.
-///
-/// Put it into a transaction of your own, with any client of the same store, as a comparison of the key's create
-/// revision: the transaction then writes only if the lock is still held, whatever time has passed. A hold ends for
-/// nobody but its owner while its place is there, so there is nothing to lock and nothing to wait for.
-///
-/// # Errors
-/// `Invalid` for a fence that no etcd gave.
-pub fn holds(options: &EtcdOptions, key: &Key, claim: ClaimId, fence: Fence) -> Result<HeldAt> {
-    let create_revision = i64::try_from(fence.seq().get())
-        .map_err(|_| Error::invalid(format!("{fence:?} is no fence of this engine")))?;
-    Ok(HeldAt { key: Names::new(&options.ns).place(key, claim), create_revision })
+impl EtcdEngine {
+    /// Where the hold of this claim, with this fence, stands in the store. Nothing is asked.
+    ///
+    /// Put it into a transaction of your own, with any client of the same store, as a comparison of the key's create
+    /// revision: the transaction then writes only if the lock is still held, whatever time has passed. A hold ends for
+    /// nobody but its owner while its place is there, so there is nothing to lock and nothing to wait for.
+    ///
+    /// # Errors
+    /// `Lost` if this engine has no such hold any more, or never had.
+    pub fn held_at(&self, claim: ClaimId, fence: Fence) -> Result<HeldAt> {
+        let place = self.sessions.known(claim).filter(|place| place.seq == fence.seq());
+        let at = place.and_then(|place| {
+            let create_revision = i64::try_from(place.seq.get()).ok()?;
+            Some(HeldAt { key: self.sessions.names.place(&place.key, place.spot), create_revision })
+        });
+        let lost = || Error::new(ErrorKind::Lost, Op::Run, "there is no such hold").with_engine(ENGINE);
+        at.ok_or_else(lost)
+    }
 }

@@ -1,6 +1,7 @@
 //! Locks in etcd: a key for each place, kept by a lease, numbered by the revision that created it.
 //!
-//! A place is a key of its own for each claim, so two tasks of one client never share one by accident. One transaction
+//! A place is a key of its own with the claim's id in it, so two tasks of one client never share one by accident. What the
+//! key is called belongs to the client and is used again (`spots.rs`). One transaction
 //! takes it and reads the line, and the line says who holds. A waiter watches the nearest place that keeps it from
 //! holding, from the revision after the one it saw, so that nothing is missed in between and nobody is woken in vain;
 //! what it is told is a hint, and its own place is looked at again before it holds, unless nobody else can be ahead.
@@ -13,7 +14,8 @@
 //!
 //! **Numbers** are revisions: the store's own order of everything, which survives restarts and failovers.
 //!
-//! **Guarded writes.** A transaction of the caller's own can ask whether the lock is still held: see [`holds`].
+//! **Guarded writes.** A transaction of the caller's own can ask whether the lock is still held: see
+//! [`EtcdEngine::held_at`].
 //!
 //! The protocol is spoken here directly (HTTP/2 by `h2`, messages by `prost` without a generator), since the usual
 //! clients need `protoc` to be built, and hide that the connection behind them has become another.
@@ -32,6 +34,7 @@ mod pb;
 mod place;
 mod session;
 mod sessions;
+mod spots;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(not(feature = "tls"))]
@@ -46,7 +49,7 @@ pub use self::{
     client::{Entry, EtcdClient},
     engine::EtcdEngine,
     facts::{Kind, guarantees_of},
-    guarded::{HeldAt, holds},
+    guarded::HeldAt,
     url::{EtcdOptions, OPTIONS},
 };
 

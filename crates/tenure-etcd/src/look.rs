@@ -63,7 +63,7 @@ impl Sessions {
         shown.truncate(filter.limit());
         let show = |(place, standing): (&Standing, Stands)| Place {
             key: place.key.clone(),
-            id: place.id,
+            id: place.id(),
             seq: place.seq,
             mode: place.words.mode,
             standing,
@@ -88,7 +88,7 @@ impl Sessions {
             let look = pb::RangeRequest { key, range_end, ..Default::default() };
             let found: pb::RangeResponse = link.call(OP, "etcdserverpb.KV/Range", &look).await?;
             let line = place::read(OP, &self.names, found.kvs)?;
-            let named = |place: &Standing| place.id == eviction.id && place.seq == eviction.seq;
+            let named = |place: &Standing| place.id() == eviction.id && place.seq == eviction.seq;
             let Some(at) = line.iter().position(named) else { return Ok(Evicted::Gone) };
             let holds = at < line::holders(modes(&line));
             // A waiter believes in nothing, so there is nothing to wait for.
@@ -145,12 +145,11 @@ impl Sessions {
                 compare.extend(still(blocker)?);
             }
         }
-        let delete = pb::DeleteRangeRequest { key: place.name.clone(), ..Default::default() };
-        let grave = pb::PutRequest { key: self.names.grave(place.id), value: Vec::new(), lease };
+        let grave = pb::PutRequest { key: self.names.grave(place.id()), value: Vec::new(), lease };
         Ok(pb::TxnRequest {
             compare,
             success: vec![
-                pb::Request::Delete(delete).into(),
+                pb::Request::delete(place.name.clone()),
                 pb::Request::Put(grave).into(),
                 self.notice(place),
             ],

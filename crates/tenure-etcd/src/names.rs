@@ -2,6 +2,8 @@
 
 use tenure_core::{ClaimId, Key};
 
+use crate::spots::Spot;
+
 /// What ends the name of a lock in the name of a place; the byte after it ends the range of its line.
 const END: u8 = b'#';
 
@@ -31,10 +33,10 @@ impl Names {
         format!("{}/grave/{id}", self.ns).into_bytes()
     }
 
-    /// The place of a claim.
-    pub(crate) fn place(&self, key: &Key, id: ClaimId) -> Vec<u8> {
+    /// A place in the line of a key.
+    pub(crate) fn place(&self, key: &Key, spot: Spot) -> Vec<u8> {
         let mut name = self.line(key).0;
-        name.extend_from_slice(id.to_string().as_bytes());
+        name.extend_from_slice(spot.to_string().as_bytes());
         name
     }
 
@@ -58,12 +60,12 @@ impl Names {
         (start, end)
     }
 
-    /// Whose place this is.
-    pub(crate) fn read(&self, name: &[u8]) -> Option<(Key, ClaimId)> {
+    /// Which place this is.
+    pub(crate) fn read(&self, name: &[u8]) -> Option<(Key, Spot)> {
         let name = name.strip_prefix(format!("{}/line/", self.ns).as_bytes())?;
-        let (key, id) = std::str::from_utf8(name).ok()?.rsplit_once(END as char)?;
+        let (key, spot) = std::str::from_utf8(name).ok()?.rsplit_once(END as char)?;
         let key = percent_encoding::percent_decode_str(key).decode_utf8().ok()?;
-        Some((Key::new(&*key).ok()?, id.parse().ok()?))
+        Some((Key::new(&*key).ok()?, spot.parse().ok()?))
     }
 
     /// Escapes letter by letter, so that a prefix of a key is a prefix of its name.
@@ -91,19 +93,23 @@ mod tests {
     #[test]
     fn a_line_has_the_places_of_its_key_and_no_other() {
         let names = Names::new("tenure");
-        let id = ClaimId::fresh();
+        let spot = Spot { client: 7, number: 1 };
         let keys = ["a", "a#", "a#0", "a$", "ab", "a/b", "a%", "a%23", "a\0", "é", "e\u{301}", "🔒", "A"];
         for one in keys {
             let one = Key::new(one).unwrap();
-            assert_eq!(names.read(&names.place(&one, id)), Some((one.clone(), id)));
+            assert_eq!(names.read(&names.place(&one, spot)), Some((one.clone(), spot)));
             for two in keys {
                 let two = Key::new(two).unwrap();
-                assert_eq!(within(&names.line(&one), &names.place(&two, id)), one == two, "{one} {two}");
+                assert_eq!(within(&names.line(&one), &names.place(&two, spot)), one == two, "{one} {two}");
                 let starts = two.as_str().starts_with(one.as_str());
-                assert_eq!(within(&names.lines(one.as_str()), &names.place(&two, id)), starts, "{one} {two}");
+                assert_eq!(
+                    within(&names.lines(one.as_str()), &names.place(&two, spot)),
+                    starts,
+                    "{one} {two}"
+                );
             }
         }
-        assert!(within(&names.lines(""), &names.place(&Key::new("\u{7f}").unwrap(), id)));
+        assert!(within(&names.lines(""), &names.place(&Key::new("\u{7f}").unwrap(), spot)));
         assert!(!within(&names.lines(""), &names.about()));
         assert_eq!(names.read(b"tenure/line/a#xyz"), None);
         assert_eq!(names.read(b"other/line/a#00"), None);
@@ -112,7 +118,8 @@ mod tests {
     #[test]
     fn names_can_be_read_by_people() {
         let names = Names::new("shop");
-        let name = names.place(&Key::new("orders/close #1").unwrap(), ClaimId::from_bytes([0xab; 16]));
-        assert_eq!(name, format!("shop/line/orders/close %231#{}", "ab".repeat(16)).into_bytes());
+        let spot = Spot { client: 0xab, number: 10 };
+        let name = names.place(&Key::new("orders/close #1").unwrap(), spot);
+        assert_eq!(name, b"shop/line/orders/close %231#00000000000000ab-a");
     }
 }

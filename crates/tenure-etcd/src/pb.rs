@@ -88,7 +88,7 @@ pub(crate) struct DeleteRangeResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3")]
+    #[prost(oneof = "Request", tags = "1, 2, 3, 4")]
     pub(crate) request: Option<Request>,
 }
 
@@ -100,6 +100,15 @@ pub(crate) enum Request {
     Put(PutRequest),
     #[prost(message, tag = "3")]
     Delete(DeleteRangeRequest),
+    #[prost(message, tag = "4")]
+    Txn(TxnRequest),
+}
+
+impl Request {
+    /// Deletes one key.
+    pub(crate) fn delete(key: Vec<u8>) -> RequestOp {
+        Self::Delete(DeleteRangeRequest { key, ..Default::default() }).into()
+    }
 }
 
 impl From<Request> for RequestOp {
@@ -110,7 +119,7 @@ impl From<Request> for RequestOp {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseOp {
-    #[prost(oneof = "Response", tags = "1, 2, 3")]
+    #[prost(oneof = "Response", tags = "1, 2, 3, 4")]
     pub(crate) response: Option<Response>,
 }
 
@@ -122,6 +131,9 @@ pub(crate) enum Response {
     Put(PutResponse),
     #[prost(message, tag = "3")]
     Delete(DeleteRangeResponse),
+    /// Without a header of its own.
+    #[prost(message, tag = "4")]
+    Txn(TxnResponse),
 }
 
 /// How a key, or every key of a range, must compare. Of no key at all all revisions are zero.
@@ -207,12 +219,14 @@ pub(crate) struct TxnResponse {
 }
 
 impl TxnResponse {
-    /// What the reads of a transaction found, in their order.
-    pub(crate) fn ranges(self) -> impl Iterator<Item = Vec<KeyValue>> {
-        self.responses.into_iter().filter_map(|op| match op.response {
-            Some(Response::Range(range)) => Some(range.kvs),
-            _ => None,
-        })
+    /// What the reads of a transaction found, in their order, with those of the transactions inside it.
+    pub(crate) fn ranges(self) -> Vec<Vec<KeyValue>> {
+        let found = self.responses.into_iter().map(|op| match op.response {
+            Some(Response::Range(range)) => vec![range.kvs],
+            Some(Response::Txn(inner)) => inner.ranges(),
+            _ => Vec::new(),
+        });
+        found.flatten().collect()
     }
 }
 
@@ -292,6 +306,9 @@ pub(crate) struct WatchResponse {
 pub(crate) struct Event {
     #[prost(int32, tag = "1")]
     pub(crate) kind: i32,
+    /// Of a deletion only the name.
+    #[prost(message, optional, tag = "2")]
+    pub(crate) kv: Option<KeyValue>,
 }
 
 impl Event {

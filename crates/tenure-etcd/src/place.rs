@@ -2,25 +2,32 @@
 
 use tenure_core::{ClaimId, Error, ErrorKind, Key, Mode, Op, Result, Seq};
 
-use crate::{ENGINE, names::Names, pb, words::Words};
+use crate::{ENGINE, names::Names, pb, spots::Spot, words::Words};
 
 /// A place as the store has it.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing {
     pub(crate) key: Key,
-    pub(crate) id: ClaimId,
+    pub(crate) spot: Spot,
     pub(crate) seq: Seq,
     pub(crate) lease: i64,
     pub(crate) name: Vec<u8>,
     pub(crate) words: Words,
 }
 
+impl Standing {
+    /// Whose place it is.
+    pub(crate) fn id(&self) -> ClaimId {
+        self.words.id
+    }
+}
+
 /// Reads places, and puts each line in order.
 pub(crate) fn read(op: Op, names: &Names, kvs: Vec<pb::KeyValue>) -> Result<Vec<Standing>> {
     let read = |kv: pb::KeyValue| {
-        let (key, id) = names.read(&kv.key)?;
+        let (key, spot) = names.read(&kv.key)?;
         let seq = Seq::new(kv.create_revision.unsigned_abs())?;
-        Some(Standing { key, id, seq, lease: kv.lease, words: Words::read(&kv.value)?, name: kv.key })
+        Some(Standing { key, spot, seq, lease: kv.lease, words: Words::read(&kv.value)?, name: kv.key })
     };
     let mut places = kvs.into_iter().map(read).collect::<Option<Vec<_>>>().ok_or_else(|| {
         let message = "among the places stands a key that tenure did not write; delete it";

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_core::{BootClock, Claim, ClaimId, Clock, Error, Moment, Op, Result, Seq};
+use tenure_core::{BootClock, Claim, ClaimId, Clock, Error, Key, Mode, Moment, Op, Result, Seq};
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
@@ -15,8 +15,11 @@ use crate::{
     links::Links,
     names::Names,
     pb,
+    place::{self, Standing},
     session::{Beat, Session, lock, seconds},
+    spots::{Spot, Spots},
     turn::Wait,
+    words::Words,
 };
 
 /// After this part of its time a lease is kept alive before anything is promised on it.
@@ -30,6 +33,7 @@ const MOST_OWED: usize = 100_000;
 pub(crate) struct Sessions {
     pub(crate) links: Links,
     pub(crate) names: Names,
+    pub(crate) spots: Spots,
     table: Mutex<Table>,
     /// Held while a lease is being asked for.
     opening: tokio::sync::Mutex<()>,
@@ -48,16 +52,53 @@ struct Table {
     places: HashMap<ClaimId, Known>,
 }
 
-/// A place of this client.
+/// A place of this client. There may be many: what its claim has too is not kept here.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    pub(crate) name: Vec<u8>,
+    pub(crate) key: Key,
+    pub(crate) spot: Spot,
     pub(crate) seq: Seq,
     pub(crate) session: Arc<Session>,
-    /// What stands in it, to write it anew.
-    pub(crate) words: crate::words::Words,
+    pub(crate) mode: Mode,
+    /// What stands in the place as ttl, and when it was taken, both in microseconds.
+    ttl_micros: u64,
+    taken_micros: u64,
     /// What to watch for, if it does not hold.
     pub(crate) wait: Option<Arc<Wait>>,
+}
+
+/// Where a claim that is released may have a place of this client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    /// Where it was known to stand.
+    pub(crate) stood: Option<Spot>,
+    /// Where it asked for a place and was given none, or no answer.
+    pub(crate) asked: Option<Spot>,
+}
+
+impl Known {
+    /// A place that has these words in it.
+    pub(crate) fn new(key: Key, spot: Spot, seq: Seq, session: Arc<Session>, words: &Words) -> Self {
+        let ttl_micros = u64::try_from(words.ttl.as_micros()).unwrap_or(u64::MAX);
+        Self { key, spot, seq, session, mode: words.mode, ttl_micros, taken_micros: words.taken, wait: None }
+    }
+
+    /// The same, with something to watch for.
+    pub(crate) fn waiting_for(self, wait: Option<Arc<Wait>>) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// What stands in it, to write it anew. This is its claim.
+    pub(crate) fn words(&self, claim: &Claim) -> Words {
+        Words {
+            id: claim.id,
+            mode: self.mode,
+            ttl: Duration::from_micros(self.ttl_micros),
+            taken: self.taken_micros,
+            stopped: false,
+            note: claim.note.clone(),
+        }
+    }
 }
 
 impl Sessions {
@@ -65,6 +106,7 @@ impl Sessions {
         Self {
             links,
             names,
+            spots: Spots::new(),
             table: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             graves: tokio::sync::Mutex::default(),
@@ -181,15 +223,36 @@ impl Sessions {
             ours.map(|(id, known)| (*id, known.clone())).collect()
         };
         for chunk in ours.chunks(CHUNK) {
-            for ((id, known), stands) in
-                chunk.iter().zip(stand(op, link, chunk.iter().map(|(_, known)| known)).await?)
-            {
+            let places = chunk.iter().map(|(id, known)| (*id, known));
+            for ((id, known), stands) in places.clone().zip(self.standing(op, link, places).await?) {
                 if !stands {
-                    self.lose(*id, known);
+                    self.lose(id, known);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Which of these places are still there, under their number and their lease.
+    pub(crate) async fn standing(
+        &self,
+        op: Op,
+        link: &Link,
+        places: impl Iterator<Item = (ClaimId, &Known)> + Clone,
+    ) -> Result<Vec<bool>> {
+        let look = |(_, known): (ClaimId, &Known)| {
+            let key = self.names.place(&known.key, known.spot);
+            pb::Request::Range(pb::RangeRequest { key, keys_only: true, ..Default::default() }).into()
+        };
+        let success = places.clone().map(look).collect();
+        let found = txn(link, op, pb::TxnRequest { success, ..Default::default() }).await?;
+        let stands = |((_, known), answer): ((ClaimId, &Known), &pb::ResponseOp)| match &answer.response {
+            Some(pb::Response::Range(range)) => range.kvs.first().is_some_and(|kv| {
+                kv.create_revision.unsigned_abs() == known.seq.get() && kv.lease == known.session.lease
+            }),
+            _ => false,
+        };
+        Ok(places.zip(&found.responses).map(stands).collect())
     }
 
     /// Listens for what others do to a session.
@@ -254,6 +317,7 @@ impl Sessions {
         let mut table = lock(&self.table);
         let lives = known.session.lives();
         if lives {
+            self.spots.asked(id);
             table.places.insert(id, known);
         }
         lives
@@ -261,6 +325,22 @@ impl Sessions {
 
     pub(crate) fn forget(&self, id: ClaimId) {
         lock(&self.table).places.remove(&id);
+    }
+
+    /// Forgets a claim that is released.
+    pub(crate) fn leave(&self, id: ClaimId) -> Left {
+        let known = lock(&self.table).places.remove(&id);
+        Left { stood: known.map(|known| known.spot), asked: self.spots.asked(id) }
+    }
+
+    /// Looks for the places of a claim, wherever they stand.
+    pub(crate) async fn seek(&self, op: Op, link: &Link, claim: &Claim) -> Result<Vec<Standing>> {
+        let (key, range_end) = self.names.line(&claim.key);
+        let look = pb::RangeRequest { key, range_end, ..Default::default() };
+        let found: pb::RangeResponse = link.call(op, "etcdserverpb.KV/Range", &look).await?;
+        let mut line = place::read(op, &self.names, found.kvs)?;
+        line.retain(|place| place.id() == claim.id);
+        Ok(line)
     }
 
     /// The session with this lease, if it is one of ours.
@@ -301,13 +381,8 @@ impl Sessions {
         }
         let (this, link) = (self.clone(), link.clone());
         tokio::spawn(async move {
-            let delete = |key: &Vec<u8>| {
-                pb::Request::Delete(pb::DeleteRangeRequest { key: key.clone(), ..Default::default() }).into()
-            };
-            let success = owed.iter().map(delete).collect();
-            let paid: Result<pb::TxnResponse> =
-                txn(&link, Op::Release, pb::TxnRequest { success, ..Default::default() }).await;
-            if paid.is_err() {
+            let all = owed.iter().cloned().map(pb::Request::delete).collect();
+            if delete_all(&link, Op::Release, all).await.is_err() {
                 lock(&this.owed).extend(owed);
             }
         });
@@ -380,25 +455,17 @@ pub(crate) async fn txn(link: &Link, op: Op, txn: pb::TxnRequest) -> Result<pb::
     link.call(op, "etcdserverpb.KV/Txn", &txn).await
 }
 
-/// Which of these places are still there, under their number and their lease.
-pub(crate) async fn stand(
-    op: Op,
-    link: &Link,
-    places: impl Iterator<Item = &Known> + Clone,
-) -> Result<Vec<bool>> {
-    let look = |known: &Known| {
-        let look = pb::RangeRequest { key: known.name.clone(), keys_only: true, ..Default::default() };
-        pb::Request::Range(look).into()
-    };
-    let success = places.clone().map(look).collect();
-    let found = txn(link, op, pb::TxnRequest { success, ..Default::default() }).await?;
-    let stands = |(known, answer): (&Known, &pb::ResponseOp)| match &answer.response {
-        Some(pb::Response::Range(range)) => range.kvs.first().is_some_and(|kv| {
-            kv.create_revision.unsigned_abs() == known.seq.get() && kv.lease == known.session.lease
-        }),
-        _ => false,
-    };
-    Ok(places.zip(&found.responses).map(stands).collect())
+/// Does all of this at once: how many keys it deleted.
+pub(crate) async fn delete_all(link: &Link, op: Op, success: Vec<pb::RequestOp>) -> Result<i64> {
+    if success.is_empty() {
+        return Ok(0);
+    }
+    let done = txn(link, op, pb::TxnRequest { success, ..Default::default() }).await?;
+    let gone = done.responses.into_iter().map(|op| match op.response {
+        Some(pb::Response::Delete(gone)) => gone.deleted,
+        _ => 0,
+    });
+    Ok(gone.sum())
 }
 
 /// What a keep-alive and the read beside it show together.

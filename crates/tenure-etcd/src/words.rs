@@ -2,11 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_core::{Claim, Mode, Note, Permits};
+use tenure_core::{Claim, ClaimId, Mode, Note, Permits};
 
 /// What is written at a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
+    /// Whose it is.
+    pub(crate) id: ClaimId,
     pub(crate) mode: Mode,
     /// What the claim asked for.
     pub(crate) ttl: Duration,
@@ -20,10 +22,10 @@ pub(crate) struct Words {
 impl Words {
     pub(crate) fn new(claim: &Claim) -> Self {
         let (mode, ttl, note) = (claim.mode, claim.ttl.get(), claim.note.clone());
-        Self { mode, ttl, taken: wall_micros(), stopped: false, note }
+        Self { id: claim.id, mode, ttl, taken: wall_micros(), stopped: false, note }
     }
 
-    /// `1 <mode> <ttl in µs> <taken in µs> <stands or goes>`, then who and the label on lines of their own.
+    /// `1 <claim id> <mode> <ttl in µs> <taken in µs> <stands or goes>`, then who and the label on lines of their own.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mode = match self.mode {
             Mode::Exclusive => "exclusive".to_owned(),
@@ -31,15 +33,15 @@ impl Words {
             Mode::Permits(permits) => format!("{}/{}", permits.take(), permits.of()),
         };
         let standing = if self.stopped { "goes" } else { "stands" };
-        let (ttl, taken) = (self.ttl.as_micros(), self.taken);
+        let (id, ttl, taken) = (self.id, self.ttl.as_micros(), self.taken);
         let (who, label) = (self.note.who(), self.note.label());
-        format!("1 {mode} {ttl} {taken} {standing}\n{who}\n{label}").into_bytes()
+        format!("1 {id} {mode} {ttl} {taken} {standing}\n{who}\n{label}").into_bytes()
     }
 
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let mut lines = std::str::from_utf8(text).ok()?.splitn(3, '\n');
         let words: Vec<&str> = lines.next()?.split(' ').collect();
-        let ["1", mode, ttl, taken, standing] = words[..] else { return None };
+        let ["1", id, mode, ttl, taken, standing] = words[..] else { return None };
         let mode = match mode {
             "exclusive" => Mode::Exclusive,
             "shared" => Mode::Shared,
@@ -54,6 +56,7 @@ impl Words {
             _ => return None,
         };
         Some(Self {
+            id: id.parse().ok()?,
             mode,
             ttl: Duration::from_micros(ttl.parse().ok()?),
             taken: taken.parse().ok()?,
@@ -85,7 +88,9 @@ mod tests {
     fn what_is_written_is_read() {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Permits(Permits::new(2, 5).unwrap())] {
             for (note, stopped) in [(Note::new("a b@h:1", ""), false), (Note::new("", "x y\u{2028}"), true)] {
-                let words = Words { mode, ttl: Duration::from_micros(1_500_001), taken: 7, stopped, note };
+                let id = ClaimId::fresh();
+                let words =
+                    Words { id, mode, ttl: Duration::from_micros(1_500_001), taken: 7, stopped, note };
                 assert_eq!(Words::read(&words.write()).as_ref(), Some(&words));
             }
         }
@@ -93,11 +98,21 @@ mod tests {
 
     #[test]
     fn what_others_wrote_is_not_ours() {
-        for text in ["", "1", "1 exclusive 1 1 stands", "2 exclusive 1 1 stands\n\n", "1 x 1 1 stands\n\n"] {
+        let id = "ab".repeat(16);
+        assert!(Words::read(format!("1 {id} shared 1 1 stands\n\n").as_bytes()).is_some());
+        for text in [
+            String::new(),
+            "1".to_owned(),
+            format!("1 {id} exclusive 1 1 stands"),
+            format!("2 {id} exclusive 1 1 stands\n\n"),
+            "1 exclusive 1 1 stands\n\n".to_owned(),
+            "1 x exclusive 1 1 stands\n\n".to_owned(),
+            format!("1 {id} x 1 1 stands\n\n"),
+            format!("1 {id} 0/3 1 1 stands\n\n"),
+            format!("1 {id} shared 1 1 sits\n\n"),
+        ] {
             assert_eq!(Words::read(text.as_bytes()), None, "{text}");
         }
-        assert_eq!(Words::read(b"1 0/3 1 1 stands\n\n"), None);
-        assert_eq!(Words::read(b"1 shared 1 1 sits\n\n"), None);
         assert_eq!(Words::read(&[0xff]), None);
     }
 }

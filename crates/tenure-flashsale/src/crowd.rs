@@ -17,14 +17,14 @@ const CONNECTIONS: usize = 256;
 /// Before a host that did not answer is left for another.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// Sends everybody, and gives the answers as they come.
+/// Sends everybody, and tells the answers as they come.
 pub(crate) fn send(
+    tell: mpsc::Sender<News>,
     hosts: Arc<[SocketAddr]>,
     requests: &[Vec<u32>],
     rate: Option<f64>,
     patience: Duration,
-) -> mpsc::Receiver<News> {
-    let (tell, answers) = mpsc::channel(1_024);
+) {
     // One for each host in turn, so that all are crowded alike.
     let longest = requests.iter().map(Vec::len).max().unwrap_or_default();
     let wishes: Vec<(usize, u32)> = (0..longest)
@@ -48,7 +48,6 @@ pub(crate) fn send(
             });
         }
     });
-    answers
 }
 
 /// Asks one host after the other until one answers: a buyer whose page does not load tries again.

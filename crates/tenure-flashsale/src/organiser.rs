@@ -32,6 +32,8 @@ use crate::{
 const LANE_LIMIT: Duration = Duration::from_secs(180);
 /// How long hosts may take to connect.
 const READY_LIMIT: Duration = Duration::from_secs(30);
+/// How many come first by HTTP to a host that is to die.
+const VANGUARD: usize = 8;
 /// How often the organiser looks around.
 const LOOK: Duration = Duration::from_millis(20);
 /// How many the semaphore lets in.
@@ -246,20 +248,44 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Everybody at once.
+    /// Everybody at once; but a host that is to die while it sells comes first, or all may be sold before it has begun.
     async fn go(&mut self) -> Result<()> {
-        for host in &mut self.hosts {
-            host.go().await?;
-        }
         let now = Instant::now();
         (self.start, self.last_order) = (now, now);
+        let (mut crowd, mut requests) = (self.hosts.len(), self.lane.requests.clone());
+        let (tell, answers) = mpsc::channel(1_024);
+        self.answers = self.sale.options.http.then_some(answers);
+        if self.lane.has(Fault::Kill) {
+            crowd -= 1; // the last is the one that is killed
+            self.hosts[crowd].go().await?;
+            let mut first = vec![Vec::new(); self.hosts.len()];
+            let early = VANGUARD.min(requests[crowd].len());
+            first[crowd] = requests[crowd].drain(..early).collect();
+            self.send(&tell, &first);
+            // One that does not come so far is struck in the crowd, or the audit says that it was not.
+            let _ = tokio::time::timeout(READY_LIMIT, self.until_ended(crowd)).await;
+        }
+        for host in &mut self.hosts[..crowd] {
+            host.go().await?;
+        }
+        self.send(&tell, &requests);
+        Ok(())
+    }
+
+    /// Sends these buyers, if they come by HTTP.
+    fn send(&self, tell: &mpsc::Sender<News>, requests: &[Vec<u32>]) {
         if self.sale.options.http {
             let at = |host: &Host| SocketAddr::from((Ipv4Addr::LOCALHOST, host.port.unwrap_or_default()));
             let hosts: Arc<[SocketAddr]> = self.hosts.iter().map(at).collect();
-            self.answers =
-                Some(crowd::send(hosts, &self.lane.requests, self.sale.options.rate, self.lane.patience()));
+            crowd::send(tell.clone(), hosts, requests, self.sale.options.rate, self.lane.patience());
         }
-        Ok(())
+    }
+
+    async fn until_ended(&mut self, host: usize) {
+        while !self.hosts[host].ended {
+            let Some((from, heard)) = self.heard.recv().await else { return };
+            self.hear(from, heard);
+        }
     }
 
     async fn watch(&mut self, watch: &mut dyn Watch) -> Result<()> {
@@ -349,7 +375,8 @@ impl<'a> Running<'a> {
             }
         }
         self.stopped.retain(|stopped| stopped.host != usize::MAX);
-        if self.lane.has(Fault::Skew) && self.seen.struck.is_empty() {
+        let noted = self.seen.struck.iter().any(|(fault, _)| *fault == Fault::Skew);
+        if self.lane.has(Fault::Skew) && !noted {
             let ahead = self.lane.lease * SKEW;
             self.seen.struck.push((Fault::Skew, format!("the clock of host 0 was {ahead:?} ahead")));
         }

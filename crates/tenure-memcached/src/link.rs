@@ -1,21 +1,22 @@
 //! One connection to one life of one server. Everybody's commands go out on it in order, and nobody waits for the
-//! answers of others before sending.
+//! answers of others before sending. Whoever asks writes by itself, on the thread it is on, and one task reads for all:
+//! to hand a request to another task first would often mean to wake another thread.
 
 use std::{
     collections::VecDeque,
     io,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tenure_core::{Address, BootClock, Clock, Error, ErrorKind, Moment, Op, Result};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::AsyncReadExt,
     net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
-    sync::{mpsc, oneshot},
+    sync::{Notify, oneshot},
     task::AbortHandle,
     time::timeout,
 };
@@ -33,10 +34,10 @@ use crate::{
 const CONNECT: Duration = Duration::from_secs(3);
 /// A connection on which nothing came for so long, though something was asked, is given up.
 const SILENCE: Duration = Duration::from_millis(500);
-/// How many may wait to be sent; the next wait for room.
-const INBOX: usize = 1024;
-/// How many bytes are taken from the inbox before they are sent.
-const BATCH: usize = 256 * 1024;
+/// With so many requests unanswered, the next are sent by the task that reads, many in one packet.
+const AT_ONCE: usize = 16;
+/// How many bytes may wait to be sent; more are refused.
+const UNSENT: usize = 16 * 1024 * 1024;
 /// How much is read at once.
 const READ: usize = 16 * 1024;
 
@@ -51,22 +52,25 @@ pub(crate) struct Link {
     /// What the server said about itself when the connection was made.
     pub(crate) stats: Stats,
     made: Moment,
-    inbox: mpsc::Sender<Request>,
-    state: Arc<State>,
+    wire: Arc<Wire>,
     task: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Wire {
+    writer: OwnedWriteHalf,
+    state: Mutex<State>,
+    /// Something is left to be written.
+    unsent: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    ended: AtomicBool,
+    waiting: VecDeque<Wanted>,
+    unsent: Vec<u8>,
+    ended: bool,
     /// Since when an answer is due and nothing came.
-    silent: Mutex<Option<Moment>>,
-}
-
-#[derive(Debug)]
-struct Request {
-    bytes: Vec<u8>,
-    wanted: Wanted,
+    silent: Option<Moment>,
 }
 
 #[derive(Debug)]
@@ -97,16 +101,14 @@ impl Link {
             .map_err(|_| silent())?
             .map_err(|err| no_connection(address, err))?;
         let (reader, writer) = stream.into_split();
-        let (sender, inbox) = mpsc::channel(INBOX);
-        let state = Arc::new(State::default());
-        let task = tokio::spawn(serve(reader, writer, inbox, state.clone())).abort_handle();
+        let wire = Arc::new(Wire { writer, state: Mutex::default(), unsent: Notify::new() });
+        let task = tokio::spawn(read(End(wire.clone()), reader)).abort_handle();
         let mut link = Self {
             address: address.clone(),
             life: Life(LIVES.fetch_add(1, Ordering::Relaxed)),
             stats: Stats::default(),
             made: BootClock.now(),
-            inbox: sender,
-            state,
+            wire,
             task,
         };
         let look = async {
@@ -153,15 +155,12 @@ impl Link {
 
     /// Whether the connection is worth another request. One that is silent for too long is given up for good.
     pub(crate) fn works(&self) -> bool {
-        if self.state.ended.load(Ordering::Relaxed) {
-            return false;
-        }
-        let silent = self.state.silent().is_some_and(|since| BootClock.now().since(since) > SILENCE);
-        if silent {
-            self.state.ended.store(true, Ordering::Relaxed);
+        let mut state = self.wire.state();
+        if state.silent.is_some_and(|since| BootClock.now().since(since) > SILENCE) {
+            state.ended = true;
             self.task.abort();
         }
-        !silent
+        !state.ended
     }
 
     /// Refuses a server that started a moment ago. Numbers begin with the second in which a server starts, and another
@@ -201,7 +200,7 @@ impl Link {
     pub(crate) async fn ask_stats(&self, command: &str, op: Op) -> Result<Stats> {
         let (answer, answered) = oneshot::channel();
         let bytes = format!("{command}\r\n").into_bytes();
-        self.post(op, Request { bytes, wanted: Wanted::Stats { got: Stats::default(), answer } }).await?;
+        self.post(op, &bytes, Wanted::Stats { got: Stats::default(), answer })?;
         let stats = answered.await.map_err(|_| cut_off(op, &self.address))?;
         match stats.refused() {
             Some(said) => Err(refused(op, &self.address, said)),
@@ -211,14 +210,13 @@ impl Link {
 
     async fn send(&self, op: Op, bytes: Vec<u8>, count: usize) -> Result<Vec<Reply>> {
         let (answer, answered) = oneshot::channel();
-        let wanted = Wanted::Replies { count, got: Vec::with_capacity(count), answer };
-        self.post(op, Request { bytes, wanted }).await?;
+        self.post(op, &bytes, Wanted::Replies { count, got: Vec::with_capacity(count), answer })?;
         answered.await.map_err(|_| cut_off(op, &self.address))
     }
 
-    async fn post(&self, op: Op, request: Request) -> Result<()> {
-        // What did not get into the inbox was not sent.
-        self.inbox.send(request).await.map_err(|_| cut_off(op, &self.address).not_applied())
+    fn post(&self, op: Op, bytes: &[u8], wanted: Wanted) -> Result<()> {
+        // What was not taken was not sent.
+        self.wire.send(bytes, wanted).map_err(|Ended| cut_off(op, &self.address).not_applied())
     }
 }
 
@@ -228,77 +226,94 @@ impl Drop for Link {
     }
 }
 
-impl State {
-    fn silent(&self) -> MutexGuard<'_, Option<Moment>> {
-        // One value, set in one step.
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+/// The connection takes nothing more.
+struct Ended;
+
+impl Wire {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // It is changed in single steps, so a panic elsewhere leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, bytes: &[u8], wanted: Wanted) -> Result<(), Ended> {
+        let mut state = self.state();
+        if state.ended || state.unsent.len() > UNSENT {
+            return Err(Ended);
+        }
+        state.waiting.push_back(wanted);
+        state.silent.get_or_insert_with(|| BootClock.now());
+        let written = match state.unsent.is_empty() && state.waiting.len() <= AT_ONCE {
+            // If it fails, so does the next read, which tells everybody.
+            true => self.writer.try_write(bytes).unwrap_or(0),
+            false => 0,
+        };
+        if written < bytes.len() {
+            state.unsent.extend_from_slice(&bytes[written..]);
+            drop(state);
+            self.unsent.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, as far as it goes.
+    fn flush(&self) -> io::Result<()> {
+        let mut state = self.state();
+        match self.writer.try_write(&state.unsent) {
+            Ok(written) => drop(state.unsent.drain(..written)),
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
+            Err(err) => return Err(err),
+        }
+        Ok(())
     }
 }
 
-/// Carries requests and answers until the connection ends. Whoever still waits then is told by a dropped channel.
-async fn serve(
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
-    inbox: mpsc::Receiver<Request>,
-    state: Arc<State>,
-) {
-    let mut wire = Wire { reader, writer, waiting: VecDeque::new(), input: Vec::new(), output: Vec::new() };
-    // Whatever ended it, the next verb makes another.
-    let _ = wire.carry(inbox, &state).await;
-    state.ended.store(true, Ordering::Relaxed);
+/// Whoever still waits when nobody reads any more is told by a dropped channel.
+struct End(Arc<Wire>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.ended = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
+    }
 }
 
-struct Wire {
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
-    waiting: VecDeque<Wanted>,
-    input: Vec<u8>,
-    output: Vec<u8>,
+/// Reads until the connection ends. Whatever ended it, the next verb makes another.
+async fn read(end: End, mut reader: OwnedReadHalf) {
+    let _ = end.0.carry(&mut reader).await;
 }
 
 impl Wire {
-    async fn carry(&mut self, mut inbox: mpsc::Receiver<Request>, state: &State) -> io::Result<()> {
+    async fn carry(&self, reader: &mut OwnedReadHalf) -> io::Result<()> {
+        let mut input = Vec::new();
         loop {
-            let room = self.output.len() < BATCH;
-            let Self { reader, writer, input, output, .. } = self;
+            let unsent = !self.state().unsent.is_empty();
             input.reserve(READ);
             tokio::select! {
-                read = reader.read_buf(input) => {
+                biased;
+                read = reader.read_buf(&mut input) => {
                     if read? == 0 {
                         return Ok(());
                     }
-                    self.understand().map_err(|Nonsense| io::ErrorKind::InvalidData)?;
-                    *state.silent() = (!self.waiting.is_empty()).then(|| BootClock.now());
+                    self.understand(&mut input).map_err(|Nonsense| io::ErrorKind::InvalidData)?;
                 }
-                written = writer.write(output), if !output.is_empty() => {
-                    output.drain(..written?);
+                writable = self.writer.writable(), if unsent => {
+                    writable?;
+                    self.flush()?;
                 }
-                request = inbox.recv(), if room => {
-                    let Some(request) = request else { return Ok(()) };
-                    self.take(request);
-                    while self.output.len() < BATCH && let Ok(request) = inbox.try_recv() {
-                        self.take(request);
-                    }
-                    state.silent().get_or_insert_with(|| BootClock.now());
-                    // Most of the time it goes out at once.
-                    if let Ok(written) = self.writer.try_write(&self.output) {
-                        self.output.drain(..written);
-                    }
-                }
+                () = self.unsent.notified() => {}
             }
         }
     }
 
-    fn take(&mut self, request: Request) {
-        self.output.extend_from_slice(&request.bytes);
-        self.waiting.push_back(request.wanted);
-    }
-
     /// Hands out the answers that are whole.
-    fn understand(&mut self) -> Result<(), Nonsense> {
+    fn understand(&self, input: &mut Vec<u8>) -> Result<(), Nonsense> {
         let mut used = 0;
-        while let Some(first) = self.waiting.front_mut() {
-            let rest = &self.input[used..];
+        let mut state = self.state();
+        while let Some(first) = state.waiting.front_mut() {
+            let rest = &input[used..];
             let done = match first {
                 Wanted::Replies { count, got, .. } => {
                     let Some((reply, length)) = take_reply_or_login(rest)? else { break };
@@ -313,17 +328,24 @@ impl Wire {
                 }
             };
             if done {
-                match self.waiting.pop_front() {
+                let wanted = state.waiting.pop_front();
+                // The lock is not held while whoever asked is woken.
+                drop(state);
+                match wanted {
                     // Nobody may be there any more to take it.
                     Some(Wanted::Replies { got, answer, .. }) => drop(answer.send(got)),
                     Some(Wanted::Stats { got, answer }) => drop(answer.send(got)),
                     None => {}
                 }
+                state = self.state();
             }
         }
-        self.input.drain(..used);
+        state.silent = (!state.waiting.is_empty()).then(|| BootClock.now());
         // Nothing was asked that this could answer.
-        if self.waiting.is_empty() && !self.input.is_empty() { Err(Nonsense) } else { Ok(()) }
+        let unasked = state.waiting.is_empty() && used < input.len();
+        drop(state);
+        input.drain(..used);
+        if unasked { Err(Nonsense) } else { Ok(()) }
     }
 }
 

@@ -1,10 +1,14 @@
 //! What the functions of the database are given: in a statement that was prepared, or as SQL text where nothing may stay
 //! in the session. Such a text has only numbers, hexadecimal digits and names of our own, so there is nothing to escape.
 
-use std::fmt::{self, Write as _};
+use std::{
+    error::Error,
+    fmt::{self, Write as _},
+};
 
+use bytes::{BufMut, BytesMut};
 use tenure_core::ClaimId;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
 pub(crate) enum Arg<'a> {
     Bytes(&'a [u8]),
@@ -19,33 +23,43 @@ pub(crate) enum Arg<'a> {
     Numbers(Vec<i64>),
 }
 
-/// The call of a function with these arguments, as text.
-pub(crate) fn text(function: &str, args: &[Arg<'_>]) -> String {
-    call(function, args, |_, arg| arg.to_string())
+/// A statement with these arguments, of which there are at most nine, in the places of `$1` and so on.
+pub(crate) fn text(statement: &str, args: &[Arg<'_>]) -> String {
+    fill(statement, args, |_, arg| arg.to_string())
 }
 
-/// The same with places for the arguments.
-pub(crate) fn template(function: &str, args: &[Arg<'_>]) -> String {
-    call(function, args, |at, arg| format!("${}::{}", at + 1, arg.kind()))
+/// The same with places that say what is bound there.
+pub(crate) fn template(statement: &str, args: &[Arg<'_>]) -> String {
+    fill(statement, args, |digit, arg| format!("${digit}::{}", arg.kind()))
 }
 
-fn call(function: &str, args: &[Arg<'_>], word: impl Fn(usize, &Arg<'_>) -> String) -> String {
-    let words: Vec<String> = args.iter().enumerate().map(|(at, arg)| word(at, arg)).collect();
-    format!("SELECT {function}({})::text", words.join(","))
+fn fill(statement: &str, args: &[Arg<'_>], word: impl Fn(char, &Arg<'_>) -> String) -> String {
+    let mut parts = statement.split('$');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let mut rest = part.chars();
+        let digit = rest.next().unwrap_or_default();
+        match digit.to_digit(10).and_then(|at| args.get((at as usize).checked_sub(1)?)) {
+            Some(arg) => text += &word(digit, arg),
+            None => debug_assert!(false, "no argument for ${part}"),
+        }
+        text += rest.as_str();
+    }
+    text
 }
 
 impl Arg<'_> {
-    /// As what it is bound, and what becomes of it.
+    /// As what it is bound.
     fn kind(&self) -> &'static str {
         match self {
             Self::Bytes(_) => "bytea",
-            Self::Id(_) => "text::uuid",
+            Self::Id(_) => "uuid",
             Self::Small(_) => "smallint",
             Self::Number(_) => "bigint",
             Self::Flag(_) => "boolean",
             Self::Name(_) => "text",
             Self::ManyBytes(_) => "bytea[]",
-            Self::Ids(_) => "text[]::uuid[]",
+            Self::Ids(_) => "uuid[]",
             Self::Numbers(_) => "bigint[]",
         }
     }
@@ -53,13 +67,13 @@ impl Arg<'_> {
     pub(crate) fn bind(&self) -> Box<dyn ToSql + Sync + Send + '_> {
         match self {
             Self::Bytes(bytes) => Box::new(*bytes),
-            Self::Id(id) => Box::new(id.to_string()),
+            Self::Id(id) => Box::new(Uuid(*id)),
             Self::Small(number) => Box::new(*number),
             Self::Number(number) => Box::new(*number),
             Self::Flag(flag) => Box::new(*flag),
             Self::Name(name) => Box::new(*name),
             Self::ManyBytes(many) => Box::new(many.as_slice()),
-            Self::Ids(ids) => Box::new(ids.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            Self::Ids(ids) => Box::new(ids.iter().copied().map(Uuid).collect::<Vec<_>>()),
             Self::Numbers(numbers) => Box::new(numbers.as_slice()),
         }
     }
@@ -79,6 +93,20 @@ impl fmt::Display for Arg<'_> {
             Self::Numbers(numbers) => f.write_str(&array("bigint", numbers.iter())),
         }
     }
+}
+
+/// A claim's id as it is bound.
+#[derive(Debug)]
+struct Uuid(ClaimId);
+
+impl ToSql for Uuid {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.put_slice(&self.0.to_bytes());
+        Ok(IsNull::No)
+    }
+
+    accepts!(UUID);
+    to_sql_checked!();
 }
 
 /// Bytes as a literal, whatever the server thinks of backslashes.
@@ -107,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_text_or_a_template() {
+    fn a_statement_is_text_or_a_template() {
         let id = ClaimId::fresh();
         let args = [
             Arg::Bytes(b"a'\0\\"),
@@ -121,16 +149,17 @@ mod tests {
             Arg::Numbers(vec![1, 2]),
         ];
         assert_eq!(
-            text("f", &args),
+            text("SELECT f($1,$2,$3,$4,$5,$6,$7,$8,$9),$1", &args),
             format!(
                 "SELECT f(E'\\\\x6127005c'::bytea,'{id}'::uuid,-1::smallint,2::bigint,true,'c'::text,\
-                 ARRAY[E'\\\\x61'::bytea,E'\\\\x62'::bytea]::bytea[],ARRAY['{id}']::uuid[],ARRAY[1,2]::bigint[])::text"
+                 ARRAY[E'\\\\x61'::bytea,E'\\\\x62'::bytea]::bytea[],ARRAY['{id}']::uuid[],ARRAY[1,2]::bigint[]),\
+                 E'\\\\x6127005c'::bytea"
             )
         );
         assert_eq!(
-            template("f", &args),
-            "SELECT f($1::bytea,$2::text::uuid,$3::smallint,$4::bigint,$5::boolean,$6::text,$7::bytea[],\
-             $8::text[]::uuid[],$9::bigint[])::text"
+            template("SELECT f($1,$2,$3,$4,$5,$6,$7,$8,$9),$1", &args),
+            "SELECT f($1::bytea,$2::uuid,$3::smallint,$4::bigint,$5::boolean,$6::text,$7::bytea[],\
+             $8::uuid[],$9::bigint[]),$1::bytea"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The verbs, each a function of the database.
+//! The verbs, each one statement: a function of the database, or what saves its call.
 
 use std::{fmt, sync::Arc};
 
@@ -73,7 +73,7 @@ impl PostgresEngine {
         Ok(())
     }
 
-    /// Calls a verb's function and takes its one value.
+    /// Carries out a verb's statement and takes its one value.
     async fn call(
         &self,
         op: Op,
@@ -224,12 +224,15 @@ impl PostgresEngine {
     async fn sweep(&self) {
         let Some(after) = self.sweep.due() else { return };
         let Ok(link) = self.links.at(Use::Keep).await else { return };
-        let sql = arg::text(&self.links.names.function("sweep"), &[Arg::Bytes(&after), Arg::Small(STEP)]);
+        let args = [Arg::Bytes(&after), Arg::Small(STEP)];
+        let sql = arg::text(&self.links.names.call("sweep", args.len()), &args);
         let sweep = self.sweep.clone();
         tokio::spawn(async move {
             // If it fails, the next step starts at the same key.
             if let Ok(rows) = link.run(Limits { wait: SHORT_WAIT, all: LONGEST.all }, &sql).await {
-                sweep.went_to(rows.first().and_then(|row| text::unhex(row.get(0)?)).unwrap_or_default());
+                sweep.went_to(
+                    rows.first().and_then(|row| text::unhex(text::field(row, 0)?)).unwrap_or_default(),
+                );
             }
         });
     }

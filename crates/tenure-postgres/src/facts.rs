@@ -4,15 +4,15 @@ use tenure_core::{
     Address, Crash, Error, Fact, Failover, Fences, Floors, Grade, Guarantees, Modes, Op, Order, Reach,
     Result, Ttl, Wake,
 };
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
 
-use crate::ENGINE;
+use crate::{ENGINE, text::field};
 
 /// `plan_cache_mode` came with it.
 const OLDEST: u32 = 12;
 
 /// Of the settings that a session of ours changes, what they are without that.
-const QUESTION: &str = "SELECT current_setting('server_version'), current_setting('fsync'), \
+pub(crate) const QUESTION: &str = "SELECT current_setting('server_version'), current_setting('fsync'), \
     (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'), \
     current_setting('synchronous_standby_names'), pg_is_in_recovery(), \
     inet_client_port(), (SELECT count(*) FROM pg_stat_replication), \
@@ -73,15 +73,14 @@ pub fn guarantees_of(kind: Kind, wake: Wake) -> Guarantees {
 }
 
 impl Found {
-    /// Asks the server, in one trip.
-    pub(crate) async fn ask(client: &Client) -> Result<Self, tokio_postgres::Error> {
-        let answer = client.simple_query(QUESTION).await?;
+    /// Reads the answer to the question.
+    pub(crate) fn read(answer: &[SimpleQueryMessage]) -> Self {
         let row = answer.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
-        let get = |at: usize| row.and_then(|row| row.get(at)).unwrap_or("").to_owned();
-        Ok(Self {
+        let get = |at: usize| row.and_then(|row| field(row, at)).unwrap_or("").to_owned();
+        Self {
             version: get(0),
             fsync: get(1),
             synchronous_commit: get(2),
@@ -90,7 +89,7 @@ impl Found {
             client_port: get(5).parse().ok(),
             replicas: get(6).parse().unwrap_or(0),
             isolation: get(7),
-        })
+        }
     }
 
     /// Refuses a server that is too old.

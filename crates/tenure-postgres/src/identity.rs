@@ -27,8 +27,8 @@ pub(crate) async fn identity(links: &Links) -> Result<EngineId> {
     let ask = async || links.run(op, Use::Attempt, UNHURRIED, &question).await;
     let read = |rows: &[SimpleQueryRow]| -> Option<(i32, EngineId)> {
         let row = rows.first()?;
-        let id = EngineId::from_bytes(text::id(row.get(1)?)?.to_bytes());
-        Some((row.get(0)?.parse().ok()?, id))
+        let id = EngineId::from_bytes(text::id(text::field(row, 1)?)?.to_bytes());
+        Some((text::field(row, 0)?.parse().ok()?, id))
     };
     let found = match ask().await {
         Ok(rows) => read(&rows),

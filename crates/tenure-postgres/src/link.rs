@@ -28,8 +28,9 @@ use tokio_postgres::{
 use crate::{
     ENGINE,
     arg::{self, Arg},
-    facts::Found,
+    facts::{Found, QUESTION},
     news::News,
+    text,
     tls::Trust,
     trouble::{ends_link, no_connection},
     url::PostgresOptions,
@@ -40,6 +41,9 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
 /// a dead route a new one may get through.
 const SILENCE: Duration = Duration::from_millis(500);
+
+/// A connection through a pooler on which a request is unanswered for so long is used no more.
+const UNANSWERED: Duration = Duration::from_secs(20);
 
 /// What every transaction must be like, whatever the database, its users and a pooler think. With the rows of a table
 /// that is mostly empty counted at the wrong moment, a plan may read all of it; and to plan the same anew for every
@@ -52,7 +56,11 @@ const SESSION: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVE
 
 pub(crate) struct Link {
     pub(crate) address: Address,
-    client: Client,
+    client: Arc<Client>,
+    /// Whose request is under way, if there is a pooler between, and whether all before it were answered. A pooler that has
+    /// passed on two requests may take the answer to the first for the end of both (PgBouncer 1.18): if the client
+    /// leaves then, the second answer goes to somebody else.
+    turn: Option<Arc<tokio::sync::Mutex<bool>>>,
     /// What the server said of itself when it was connected.
     pub(crate) found: Found,
     /// Whether the server sees this very connection, so that there is no pooler between.
@@ -145,7 +153,7 @@ impl Link {
                 client
             }
         };
-        let found = Found::ask(&client).await.map_err(failed)?;
+        let found = Found::read(&client.simple_query(QUESTION).await.map_err(failed)?);
         found.check(address)?;
         let direct = found.client_port() == Some(port);
         // A setting that would let the server forget what it has acknowledged is not for locks.
@@ -161,7 +169,8 @@ impl Link {
         };
         let link = Self {
             address: address.clone(),
-            client,
+            client: Arc::new(client),
+            turn: (!direct).then(|| Arc::new(tokio::sync::Mutex::new(true))),
             found,
             direct,
             start,
@@ -210,20 +219,20 @@ impl Link {
         }
     }
 
-    /// Calls a verb's function as a transaction of its own, in one message.
+    /// Carries out a verb's statement as a transaction of its own, in one message, and takes its one value.
     pub(crate) async fn call(
         &self,
         limits: Limits,
         verb: &'static str,
-        function: &str,
+        sql: &str,
         args: &[Arg<'_>],
     ) -> Result<Option<String>, tokio_postgres::Error> {
         if self.usual != Some(limits) {
-            let rows = self.run(limits, &arg::text(function, args)).await?;
-            return Ok(rows.first().and_then(|row| row.get(0)).map(str::to_owned));
+            let rows = self.run(limits, &arg::text(sql, args)).await?;
+            return Ok(rows.first().and_then(|row| text::field(row, 0)).map(str::to_owned));
         }
         let answer = async {
-            let statement = self.prepared(verb, function, args).await?;
+            let statement = self.prepared(verb, sql, args).await?;
             let values: Vec<_> = args.iter().map(Arg::bind).collect();
             let values: Vec<_> = values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
             self.client.query_one(&statement, &values).await?.try_get(0)
@@ -231,19 +240,19 @@ impl Link {
         self.watched(answer).await
     }
 
-    /// The statement that calls a verb's function, made when it is first needed. Only where the session is nobody
+    /// The statement of a verb, made when it is first needed. Only where the session is nobody
     /// else's.
     async fn prepared(
         &self,
         verb: &'static str,
-        function: &str,
+        sql: &str,
         args: &[Arg<'_>],
     ) -> Result<Statement, tokio_postgres::Error> {
         let known = || self.statements.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(statement) = known().get(verb) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&arg::template(function, args)).await?;
+        let statement = self.client.prepare(&arg::template(sql, args)).await?;
         known().insert(verb, statement.clone());
         Ok(statement)
     }
@@ -269,7 +278,7 @@ impl Link {
 
     /// Sends statements in one message, and takes the rows of all.
     pub(crate) async fn send(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
-        let answer = self.watched(self.client.simple_query(sql)).await?;
+        let answer = self.watched(self.ask(sql)).await?;
         Ok(answer
             .into_iter()
             .filter_map(|message| match message {
@@ -277,6 +286,30 @@ impl Link {
                 _ => None,
             })
             .collect())
+    }
+
+    /// Sends statements: beside others if the server itself takes them in turn, and otherwise when it is their turn,
+    /// which they have until they are answered, whoever still listens.
+    async fn ask(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, tokio_postgres::Error> {
+        let Some(turn) = &self.turn else { return self.client.simple_query(sql).await };
+        let mut turn = turn.clone().lock_owned().await;
+        let (client, sql) = (self.client.clone(), sql.to_owned());
+        let (say, said) = tokio::sync::oneshot::channel();
+        if std::mem::take(&mut *turn) {
+            tokio::spawn(async move {
+                // Every statement has a limit on the server that is shorter.
+                if let Ok(answer) = tokio::time::timeout(UNANSWERED, client.simple_query(&sql)).await {
+                    *turn = true;
+                    // Nobody may want it any more.
+                    let _ = say.send(answer);
+                }
+            });
+        }
+        match said.await {
+            Ok(answer) => answer,
+            // Nothing is answered on this connection any more. Whoever asks has a limit.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Takes an answer, or the lack of one, as news of the connection.
@@ -307,13 +340,13 @@ impl Link {
     pub(crate) async fn session(&self, channel: &str) -> Result<(String, bool), tokio_postgres::Error> {
         let rows =
             self.send("SELECT pg_backend_pid(),string_agg(c,' ') FROM pg_listening_channels() AS c").await?;
-        let get = |at| rows.first().and_then(|row| row.get(at)).unwrap_or("").to_owned();
+        let get = |at| rows.first().and_then(|row| text::field(row, at)).unwrap_or("").to_owned();
         Ok((get(0), get(1) == channel))
     }
 
     /// Asks the server about itself once more.
     pub(crate) async fn examine(&self) -> Result<Found, tokio_postgres::Error> {
-        Found::ask(&self.client).await
+        Ok(Found::read(&self.ask(QUESTION).await?))
     }
 
     fn age(&self) -> u64 {

@@ -4,6 +4,7 @@
 //! often to try is decided above, once for all engines.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -102,7 +103,7 @@ impl Links {
         link.run(limits, verb).await.map_err(|err| verb_failed(op, &link.address, err))
     }
 
-    /// Calls the function of a verb on the connection for it.
+    /// Carries out the statement of a verb on the connection for it, and takes its one value.
     pub(crate) async fn call(
         &self,
         op: Op,
@@ -112,8 +113,12 @@ impl Links {
         args: &[Arg<'_>],
     ) -> Result<Option<String>> {
         let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
-        let function = self.names.function(verb);
-        link.call(limits, verb, &function, args).await.map_err(|err| verb_failed(op, &link.address, err))
+        let sql = match self.names.short_way(verb) {
+            // Where nothing may stay in the session the text is sent each time, and a short one is the better.
+            Some(sql) if link.direct => Cow::Borrowed(sql),
+            _ => Cow::Owned(self.names.call(verb, args.len())),
+        };
+        link.call(limits, verb, &sql, args).await.map_err(|err| verb_failed(op, &link.address, err))
     }
 
     /// Whether the connection for attempts has nothing to do.

@@ -26,7 +26,7 @@ pub(crate) async fn places(links: &Links, filter: &Filter) -> Result<Vec<Place>>
          (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint AS life OFFSET 0) AS clock,\
          {} AS place WHERE {which} AND place.state <= 1 \
          AND (place.life <> clock.life OR clock.now < place.deadline) \
-         ORDER BY place.key,place.seq LIMIT {limit}",
+         ORDER BY place.key,place.slot LIMIT {limit}",
         links.names.places
     );
     let rows = links.run(Op::Line, Use::Attempt, UNHURRIED, &sql).await?;
@@ -54,13 +54,13 @@ fn starts_with(prefix: &[u8]) -> String {
 }
 
 fn place(row: &SimpleQueryRow) -> Option<Place> {
-    let number = |at: usize| row.get(at)?.parse::<i64>().ok();
-    let note = text::unhex(row.get(8)?)?;
+    let number = |at: usize| text::field(row, at)?.parse::<i64>().ok();
+    let note = text::unhex(text::field(row, 8)?)?;
     let note = String::from_utf8_lossy(&note);
     let (who, label) = note.split_once('\n').unwrap_or((&note, ""));
     Some(Place {
-        key: Key::new(String::from_utf8(text::unhex(row.get(0)?)?).ok()?).ok()?,
-        id: text::id(row.get(1)?)?,
+        key: Key::new(String::from_utf8(text::unhex(text::field(row, 0)?)?).ok()?).ok()?,
+        id: text::id(text::field(row, 1)?)?,
         seq: Seq::new(u64::try_from(number(2)?).ok()?)?,
         mode: mode_of(number(3)?, number(4)?, number(5)?)?,
         standing: Standing::Waits,

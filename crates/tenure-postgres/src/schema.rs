@@ -27,6 +27,11 @@ const PARTS: &[(&str, &str)] = &[
     ("-- [lock.sql]\n", include_str!("sql/lock.sql")),
 ];
 
+/// The same of the statements that are no functions.
+const CLOCK: &str = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint";
+const LIFE: &str = "(date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint";
+const LOCK: &str = "hashtextextended(encode($1, 'hex'), '@places'::regclass::oid::bigint)";
+
 /// The tables and functions as SQL, for a person who may create them, to be used by one who may not.
 #[must_use]
 pub fn schema(options: &PostgresOptions) -> String {
@@ -83,6 +88,11 @@ pub(crate) fn create(names: &Names) -> String {
     text
 }
 
+/// A statement without its comments, on one line.
+fn code_of(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("--")).map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
 /// What things are called in the database.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
@@ -94,6 +104,9 @@ pub(crate) struct Names {
     functions: String,
     /// What the names of channels start with.
     pub(crate) channels: String,
+    /// The statements of the two verbs that most often meet nobody.
+    again: String,
+    leave: String,
 }
 
 impl Names {
@@ -101,13 +114,33 @@ impl Names {
         let (schema, table) = (&options.schema, &options.table);
         // Both are made of letters, digits and underscores; quoted, because they may be words of SQL.
         let name = |suffix: &str| format!("\"{schema}\".\"{table}{suffix}\"");
-        Self {
+        let mut names = Self {
             schema: format!("\"{schema}\""),
             about: name("_about"),
             places: name("_places"),
             numbers: name("_numbers"),
             functions: format!("\"{schema}\".{table}_v{VERSION}"),
             channels: format!("{table}_"),
+            again: String::new(),
+            leave: String::new(),
+        };
+        names.again = names.fill(&code_of(include_str!("sql/again.sql")));
+        names.leave = names.fill(&code_of(include_str!("sql/leave.sql")));
+        names
+    }
+
+    /// The call of a verb's function, with places for its arguments.
+    pub(crate) fn call(&self, verb: &str, args: usize) -> String {
+        let places: Vec<String> = (1..=args).map(|place| format!("${place}")).collect();
+        format!("SELECT {}({})::text", self.function(verb), places.join(","))
+    }
+
+    /// What does the same as the call of a verb's function, and saves it if nobody else is met.
+    pub(crate) fn short_way(&self, verb: &str) -> Option<&str> {
+        match verb {
+            "attempt" => Some(&self.again),
+            "release" => Some(&self.leave),
+            _ => None,
         }
     }
 
@@ -124,6 +157,9 @@ impl Names {
         // `INSERT .. ON CONFLICT` knows its table by its bare name.
         let bare = self.about.rsplit('.').next().unwrap_or_default();
         for (mark, name) in [
+            ("@clock", CLOCK),
+            ("@life", LIFE),
+            ("@lock", LOCK),
             ("@about_name", bare),
             ("@about", &self.about),
             ("@places", &self.places),

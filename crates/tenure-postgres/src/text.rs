@@ -1,6 +1,12 @@
 //! What the server writes, as values.
 
 use tenure_core::ClaimId;
+use tokio_postgres::SimpleQueryRow;
+
+/// A value of a row, if it has so many.
+pub(crate) fn field(row: &SimpleQueryRow, at: usize) -> Option<&str> {
+    row.try_get(at).ok()?
+}
 
 /// The numbers of an array that the server wrote: `{1,2,3}`.
 pub(crate) fn numbers(text: &str) -> Option<Vec<i64>> {

@@ -14,16 +14,17 @@ use crate::{
     ENGINE,
     facts::{Memory, guarantees_of},
     link::{Arg, Link},
-    links::{Call, Links, Replicas, Use},
+    links::{Call, First, Links, Replicas, Use},
     names::Names,
     news::News,
     script,
+    sent::Sent,
     slot::slot_of,
     trouble::{is_being_moved, verb_failed},
     url::{RedisOptions, Topology},
     words::{
-        absurd_floor, duration, granted, kept_for, micros, mode_of, mode_words, nonsense, number, numbers,
-        place, renewal, takes_place,
+        absurd_floor, duration, granted, kept_for, micros, mode_of, nonsense, number, numbers, place,
+        place_words, renewal, takes_place,
     },
 };
 
@@ -40,9 +41,10 @@ const REPLICAS: Duration = Duration::from_secs(1);
 pub struct RedisEngine {
     links: Links,
     news: Arc<News>,
+    sent: Sent,
     names: Names,
-    /// The name of this client's channel.
-    client: String,
+    /// This client's channel.
+    channel: String,
     identity: EngineId,
     guarantees: Guarantees,
 }
@@ -61,12 +63,12 @@ impl RedisEngine {
         let news = Arc::new(News::default());
         let mut id = [0; 8];
         getrandom::fill(&mut id).expect("the operating system gives random bytes");
-        let client = format!("{:016x}", u64::from_be_bytes(id));
-        let links = Links::new(options, news.clone(), names.channels.clone(), &client);
+        let channel = names.channel(u64::from_be_bytes(id));
+        let links = Links::new(options, news.clone(), channel.clone());
         let link = links.at_key(names.identity.as_bytes(), Use::All).await?;
         let guarantees = guarantees_of(link.found.kind(&links.options.topology));
         let identity = identity(&link, &names.identity).await?;
-        Ok(Arc::new(Self { links, news, names, client, identity, guarantees }))
+        Ok(Arc::new(Self { links, news, sent: Sent::default(), names, channel, identity, guarantees }))
     }
 
     /// Asks the server for nothing: the bare round trip that every verb can be compared with.
@@ -83,10 +85,11 @@ impl RedisEngine {
         &self,
         op: Op,
         script: &script::Script,
+        id: Option<ClaimId>,
         keys: &[Vec<u8>],
         args: &[Arg<'_>],
     ) -> Result<(Arc<Link>, Value)> {
-        self.links.run(Call { op, script, keys, args }).await
+        self.links.run(Call { op, script, id, keys, args, first: First::Caller }).await
     }
 
     async fn attempt_(&self, claim: &Claim) -> Result<Attempt> {
@@ -98,34 +101,34 @@ impl RedisEngine {
         if claim.patience == Patience::Queue {
             self.news.expect(claim.id);
         }
-        let (mode, take, of) = mode_words(claim.mode);
-        let id = claim.id.to_bytes();
-        let note = format!("{}\n{}", claim.note.who(), claim.note.label());
-        let mode = [
-            mode,
-            match claim.patience {
-                Patience::Try => b't',
-                Patience::Queue => b'q',
-            },
-        ];
+        let place = place_words(claim, &self.channel);
         let args = [
-            Arg::Bytes(&id),
-            Arg::Bytes(&mode),
-            Arg::Number(micros(claim.ttl.get())),
+            Arg::Bytes(&place),
             Arg::Number(kept_for(claim.ttl)),
-            Arg::Bytes(self.client.as_bytes()),
-            Arg::Bytes(note.as_bytes()),
             Arg::Number(claim.floor.get()),
             Arg::Number(u64::from(here.memory == Memory::Durable)),
-            Arg::Number(take.into()),
-            Arg::Number(of.into()),
+            Arg::Number(u64::from(claim.patience == Patience::Try)),
         ];
         // What is zero at the end is left out.
         let used = args.iter().rposition(|arg| !matches!(arg, Arg::Number(0))).map_or(0, |last| last + 1);
         let args = &args[..used];
-        let call = Call { op: Op::Attempt, script: &script::ATTEMPT, keys: &[line, mark], args };
+        let keys = [line, mark];
+        let call = Call {
+            op: Op::Attempt,
+            script: &script::ATTEMPT,
+            id: Some(claim.id),
+            keys: &keys,
+            args,
+            first: First::Caller,
+        };
         let (link, answer) = match self.links.options.replicas {
-            0 => self.links.run(call).await?,
+            0 => {
+                // A cluster may send it on to another node.
+                if self.links.options.topology != Topology::Cluster {
+                    self.sent.on(claim.id, &here);
+                }
+                self.links.run_on(here, call).await?
+            }
             count => {
                 let within = REPLICAS.min(claim.ttl.get() / 10);
                 let (link, answer, had) = self.links.run_replicated(call, Replicas { count, within }).await?;
@@ -139,6 +142,7 @@ impl RedisEngine {
                 (link, answer)
             }
         };
+        self.sent.answered(claim.id, &link);
         let seat = |seq| {
             Ok::<_, Error>(Seat {
                 seq: number(Op::Attempt, seq)?,
@@ -241,7 +245,7 @@ impl RedisEngine {
                 Arg::Number(kept_for(hold.claim.ttl)),
             ]);
         }
-        let (_, answer) = self.run(Op::Renew, &script::RENEW, &keys, &args).await?;
+        let (_, answer) = self.run(Op::Renew, &script::RENEW, None, &keys, &args).await?;
         let answers = Vec::<i64>::from_redis_value(answer).map_err(|_| nonsense(Op::Renew))?;
         if answers == [-4] {
             return Err(absurd_floor(Op::Renew));
@@ -254,9 +258,9 @@ impl RedisEngine {
     }
 
     async fn downgrade_(&self, hold: Held<'_>) -> Result<Renewal> {
-        let (line, id) = (self.names.line(&hold.claim.key), hold.claim.id.to_bytes());
-        let args = [Arg::Bytes(&id), Arg::Number(hold.seq.get()), Arg::Number(micros(hold.claim.ttl.get()))];
-        let (_, answer) = self.run(Op::Downgrade, &script::DOWNGRADE, &[line], &args).await?;
+        let (line, id) = (self.names.line(&hold.claim.key), Some(hold.claim.id));
+        let args = [Arg::Number(hold.seq.get()), Arg::Number(micros(hold.claim.ttl.get()))];
+        let (_, answer) = self.run(Op::Downgrade, &script::DOWNGRADE, id, &[line], &args).await?;
         match i64::from_redis_value(answer) {
             Ok(-1) => Err(Error::invalid("permits have no weaker mode to downgrade to").in_op(Op::Downgrade)),
             Ok(answer) => Ok(renewal(answer, &hold)),
@@ -265,14 +269,21 @@ impl RedisEngine {
     }
 
     async fn release_(&self, claim: &Claim, answered: Answered) -> Result<Released> {
-        self.news.forget(claim.id);
-        let (line, id) = (self.names.line(&claim.key), claim.id.to_bytes());
-        let args = [Arg::Bytes(&id), Arg::Number(micros(claim.ttl.get()))];
+        // Where it had to wait, others are likely to wait now.
+        let first = if self.news.forget(claim.id) { First::Next } else { First::Caller };
+        let keys = [self.names.line(&claim.key)];
+        let link = self.links.at_key(&keys[0], Use::All).await.map_err(|err| err.in_op(Op::Release))?;
+        let ttl = [Arg::Number(micros(claim.ttl.get()))];
+        let in_order = self.sent.all_before(claim.id, &link);
         let args = match answered {
-            Answered::All => &args[..1],
-            Answered::InDoubt => &args,
+            Answered::InDoubt if !in_order => &ttl[..],
+            Answered::All | Answered::InDoubt => &[],
         };
-        let (_, answer) = self.run(Op::Release, &script::RELEASE, &[line], args).await?;
+        // Once only: if this one is not answered, the next may overtake it.
+        self.sent.forget(claim.id);
+        let call =
+            Call { op: Op::Release, script: &script::RELEASE, id: Some(claim.id), keys: &keys, args, first };
+        let (_, answer) = self.links.run_on(link, call).await?;
         match i64::from_redis_value(answer) {
             Ok(1) => Ok(Released::Freed),
             Ok(0) => Ok(Released::NotHeld),
@@ -281,10 +292,10 @@ impl RedisEngine {
     }
 
     async fn evict_(&self, eviction: &Eviction) -> Result<Evicted> {
-        let (line, id) = (self.names.line(&eviction.key), eviction.id.to_bytes());
+        let (line, id) = (self.names.line(&eviction.key), Some(eviction.id));
         let at_once = u64::from(eviction.when == When::Now);
-        let args = [Arg::Bytes(&id), Arg::Number(eviction.seq.get()), Arg::Number(at_once)];
-        let (_, answer) = self.run(Op::Evict, &script::EVICT, &[line], &args).await?;
+        let args = [Arg::Number(eviction.seq.get()), Arg::Number(at_once)];
+        let (_, answer) = self.run(Op::Evict, &script::EVICT, id, &[line], &args).await?;
         match i64::from_redis_value(answer) {
             Ok(2) => Ok(Evicted::Freed),
             Ok(1) => Ok(Evicted::Stopped),
@@ -340,7 +351,7 @@ impl RedisEngine {
     }
 
     async fn show(&self, key: Key) -> Result<Vec<Place>> {
-        let (_, answer) = self.run(Op::Line, &script::SHOW, &[self.names.line(&key)], &[]).await?;
+        let (_, answer) = self.run(Op::Line, &script::SHOW, None, &[self.names.line(&key)], &[]).await?;
         let Value::Array(fields) = answer else { return Err(nonsense(Op::Line)) };
         let mut places = Vec::with_capacity(fields.len() / 8);
         for fields in fields.chunks_exact(8) {
@@ -367,6 +378,7 @@ impl tenure_core::Engine for RedisEngine {
             if !err.may_have_applied() {
                 // Nobody need release it, so nobody else would stop listening.
                 self.news.forget(claim.id);
+                self.sent.forget(claim.id);
             }
             err.with_key(&claim.key).with_engine(ENGINE)
         })

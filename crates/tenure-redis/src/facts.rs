@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redis::{FromRedisValue, RedisResult, aio::MultiplexedConnection};
+use redis::{FromRedisValue, RedisResult};
 use tenure_core::{
     Address, Crash, Error, ErrorKind, Fact, Failover, Fences, Floors, Grade, Guarantees, Modes, Op, Order,
     Reach, Result, Ttl, Wake,
@@ -10,6 +10,7 @@ use tenure_core::{
 
 use crate::{
     ENGINE,
+    conn::Conn,
     url::{Eviction, RedisOptions, Topology},
 };
 
@@ -64,23 +65,19 @@ pub fn guarantees_of(kind: Kind) -> Guarantees {
 
 impl Found {
     /// Asks the server, in one trip.
-    pub(crate) async fn ask(conn: &mut MultiplexedConnection) -> RedisResult<Self> {
+    pub(crate) async fn ask(conn: &Conn) -> RedisResult<Self> {
         let (info, fsync) = (redis::cmd("INFO"), {
             let mut cmd = redis::cmd("CONFIG");
             cmd.arg("GET").arg("appendfsync");
             cmd
         });
-        let mut other = conn.clone();
-        let (info, fsync) = futures_util::join!(
-            info.query_async::<String>(conn),
-            fsync.query_async::<redis::Value>(&mut other)
-        );
+        let (info, fsync) = futures_util::join!(conn.ask(&info), conn.ask(&fsync));
         let appendfsync = fsync
             .ok()
             .and_then(|value| Vec::<(String, String)>::from_redis_value(value).ok())
             .and_then(|pairs| pairs.into_iter().next())
             .map(|(_, value)| value);
-        let info = info?
+        let info = String::from_redis_value(info?)?
             .lines()
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))

@@ -17,17 +17,21 @@
 
 mod address;
 mod cluster;
+mod conn;
 mod engine;
 mod facts;
 mod link;
 mod links;
 mod names;
 mod news;
+mod resp;
 mod script;
+mod sent;
 mod sentinel;
 mod slot;
 mod trouble;
 mod url;
+mod wire;
 mod words;
 
 pub use self::{

@@ -14,32 +14,31 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo,
-    ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError, RedisResult, Value,
-    aio::MultiplexedConnection, io::tcp::TcpSettings,
+    Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, RedisConnectionInfo,
+    RedisError, RedisResult, Value, io::tcp::TcpSettings,
 };
 use tenure_core::{Address, Error, Op, Result};
 
 use crate::{
     ENGINE,
+    conn::Conn,
     facts::{Found, Memory},
-    links::{Call, Replicas},
+    links::{Call, First, Replicas},
     news::News,
     trouble::no_connection,
     url::{Login, RedisOptions, Tls},
+    wire::Hear,
 };
 
-/// How long a connection may take to make.
-const CONNECT: Duration = Duration::from_secs(2);
 /// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
 /// a dead route a new one may get through.
 const SILENCE: Duration = Duration::from_millis(250);
 /// The kernel gives up a connection whose data nobody takes for so long.
-const UNTAKEN: Duration = Duration::from_secs(5);
+pub(crate) const UNTAKEN: Duration = Duration::from_secs(5);
 
 pub(crate) struct Link {
     pub(crate) address: Address,
-    conn: MultiplexedConnection,
+    conn: Conn,
     /// The server's life: its run id, shortened.
     pub(crate) incarnation: u64,
     /// What the server forgets, and when.
@@ -62,34 +61,10 @@ impl Link {
         news: &Arc<News>,
     ) -> Result<Arc<Self>> {
         let failed = |err| no_connection(Op::Connect, address, options.tls.is_some(), err);
-        let info = RedisConnectionInfo::default().set_db(options.db).set_protocol(ProtocolVersion::RESP3);
-        let client = client(address, info, &options.login, options.tls.as_ref())?;
         let ended = Arc::new(AtomicBool::new(false));
-        let config = {
-            let (news, ended) = (news.clone(), ended.clone());
-            let hear = move |push: PushInfo| -> Result<(), ()> {
-                match push.kind {
-                    PushKind::Message => {
-                        if let Some(Value::BulkString(message)) = push.data.last() {
-                            news.hear(message);
-                        }
-                    }
-                    PushKind::Disconnection => {
-                        ended.store(true, Ordering::Release);
-                        news.interrupted();
-                    }
-                    _ => {}
-                }
-                Ok(())
-            };
-            // The library above knows how long a verb may take.
-            AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(CONNECT))
-                .set_response_timeout(None)
-                .set_push_sender(hear)
-        };
-        let mut conn = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
-        let found = Found::ask(&mut conn).await.map_err(failed)?;
+        let ear = Ear { news: news.clone(), ended: ended.clone() };
+        let conn = Conn::open(address, options, Arc::new(ear)).await?;
+        let found = Found::ask(&conn).await.map_err(failed)?;
         let link = Self {
             address: address.clone(),
             conn,
@@ -132,15 +107,14 @@ impl Link {
     pub(crate) async fn run(
         &self,
         call: &Call<'_>,
-        channels: &str,
         asking: bool,
         replicas: Option<Replicas>,
     ) -> RedisResult<(Value, u32)> {
-        let by_name = self.command("EVALSHA", &call.script.sha, call, channels);
-        match self.run_once(by_name, asking, replicas).await {
+        let by_name = self.command("EVALSHA", &call.script.sha, call);
+        match self.run_once(by_name, call.first, asking, replicas).await {
             Err(err) if err.kind() == redis::ServerErrorKind::NoScript.into() => {
-                let whole = self.command("EVAL", &call.script.code, call, channels);
-                Box::pin(self.run_once(whole, asking, replicas)).await
+                let whole = self.command("EVAL", &call.script.code, call);
+                Box::pin(self.run_once(whole, call.first, asking, replicas)).await
             }
             answer => answer,
         }
@@ -149,11 +123,12 @@ impl Link {
     async fn run_once(
         &self,
         cmd: Cmd,
+        first: First,
         asking: bool,
         replicas: Option<Replicas>,
     ) -> RedisResult<(Value, u32)> {
         if !asking && replicas.is_none() {
-            return Ok((self.send(&cmd).await?, 0));
+            return Ok((self.send_first(&cmd, first).await?, 0));
         }
         Box::pin(self.run_among(cmd, asking, replicas)).await
     }
@@ -178,18 +153,22 @@ impl Link {
         Ok((answer?, acknowledged?))
     }
 
-    /// The command that runs a script: every script's first arguments are this server's life and where to tell.
-    fn command(&self, verb: &str, script: &str, call: &Call<'_>, channels: &str) -> Cmd {
+    /// The command that runs a script. Its first argument ends with this server's life.
+    fn command(&self, verb: &str, script: &str, call: &Call<'_>) -> Cmd {
         let size = |arg: &Arg<'_>| match arg {
             Arg::Bytes(bytes) => bytes.len(),
             Arg::Number(_) => 20,
         };
         let keys: usize = call.keys.iter().map(Vec::len).sum();
         let args: usize = call.args.iter().map(size).sum();
-        let count = 5 + call.keys.len() + call.args.len();
-        let mut cmd =
-            Cmd::with_capacity(count, verb.len() + script.len() + keys + args + channels.len() + 24);
-        cmd.arg(verb).arg(script).arg(call.keys.len()).arg(call.keys).arg(self.incarnation).arg(channels);
+        let count = 4 + call.keys.len() + call.args.len();
+        let mut cmd = Cmd::with_capacity(count, verb.len() + script.len() + keys + args + 32);
+        cmd.arg(verb).arg(script).arg(call.keys.len()).arg(call.keys);
+        let life = self.incarnation.to_be_bytes();
+        match call.id {
+            Some(id) => cmd.arg([&id.to_bytes()[..], &life].concat()),
+            None => cmd.arg(&life),
+        };
         for arg in call.args {
             match arg {
                 Arg::Bytes(bytes) => cmd.arg(bytes),
@@ -201,9 +180,15 @@ impl Link {
 
     /// Sends a command and waits for its answer.
     pub(crate) async fn send(&self, cmd: &Cmd) -> RedisResult<Value> {
+        self.send_first(cmd, First::Caller).await
+    }
+
+    async fn send_first(&self, cmd: &Cmd, first: First) -> RedisResult<Value> {
         let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
-        let mut conn = self.conn.clone();
-        let answer = cmd.query_async::<Value>(&mut conn).await;
+        let answer = match first {
+            First::Caller => self.conn.ask(cmd).await,
+            First::Next => self.conn.ask_and_be_answered_last(cmd).await,
+        };
         waiting.answered = true;
         match &answer {
             Err(err) if err.is_io_error() => self.end(),
@@ -217,19 +202,36 @@ impl Link {
 
     /// Asks the server about itself once more.
     pub(crate) async fn examine(&self) -> RedisResult<Found> {
-        Found::ask(&mut self.conn.clone()).await
+        Found::ask(&self.conn).await
     }
 
     /// Listens to a channel on this connection.
     pub(crate) async fn subscribe(&self, channel: &str) -> RedisResult<()> {
         let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
-        let answer = self.conn.clone().subscribe(channel).await;
+        let answer = self.conn.subscribe(channel).await;
         waiting.answered = true;
         answer
     }
 
     fn age(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// Passes on what is heard on a connection.
+struct Ear {
+    news: Arc<News>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Hear for Ear {
+    fn message(&self, message: &[u8]) {
+        self.news.hear(message);
+    }
+
+    fn ended(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.news.interrupted();
     }
 }
 

@@ -14,7 +14,7 @@ use futures_util::{
     future::{BoxFuture, Shared},
 };
 use redis::Value;
-use tenure_core::{Address, Error, ErrorKind, Op, Result};
+use tenure_core::{Address, ClaimId, Error, ErrorKind, Op, Result};
 
 use crate::{
     ENGINE,
@@ -36,7 +36,6 @@ const MOST_REDIRECTS: usize = 5;
 pub(crate) struct Links {
     pub(crate) options: Arc<RedisOptions>,
     news: Arc<News>,
-    channels: String,
     /// The channel that only this client listens to.
     channel: String,
     ports: Mutex<HashMap<Address, Ports>>,
@@ -73,8 +72,20 @@ type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
 pub(crate) struct Call<'a> {
     pub(crate) op: Op,
     pub(crate) script: &'a Script,
+    /// The claim that it is about, if it is about one.
+    pub(crate) id: Option<ClaimId>,
     pub(crate) keys: &'a [Vec<u8>],
     pub(crate) args: &'a [Arg<'a>],
+    pub(crate) first: First,
+}
+
+/// Who hears first of what a script did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    /// Whoever asked.
+    Caller,
+    /// Whoever is told of its turn.
+    Next,
 }
 
 /// Waits for so many replicas, for so long.
@@ -85,12 +96,10 @@ pub(crate) struct Replicas {
 }
 
 impl Links {
-    pub(crate) fn new(options: RedisOptions, news: Arc<News>, channels: String, client: &str) -> Self {
-        let channel = format!("{channels}{client}");
+    pub(crate) fn new(options: RedisOptions, news: Arc<News>, channel: String) -> Self {
         Self {
             options: Arc::new(options),
             news,
-            channels,
             channel,
             ports: Mutex::default(),
             map: Map::default(),
@@ -102,6 +111,12 @@ impl Links {
     /// Runs a script where its first key lives; gives the answer and the connection that it came on.
     pub(crate) async fn run(&self, call: Call<'_>) -> Result<(Arc<Link>, Value)> {
         let (link, value, _) = self.run_with(call, Use::All, None).await?;
+        Ok((link, value))
+    }
+
+    /// The same on this connection, unless the key lives elsewhere.
+    pub(crate) async fn run_on(&self, link: Arc<Link>, call: Call<'_>) -> Result<(Arc<Link>, Value)> {
+        let (link, value, _) = self.run_from(link, call, Use::All, None).await?;
         Ok((link, value))
     }
 
@@ -120,12 +135,22 @@ impl Links {
         purpose: Use,
         replicas: Option<Replicas>,
     ) -> Result<(Arc<Link>, Value, u32)> {
-        let op = call.op;
         let key = call.keys.first().map_or(&[][..], Vec::as_slice);
-        let mut link = self.at_key(key, purpose).await.map_err(|err| err.in_op(op))?;
+        let link = self.at_key(key, purpose).await.map_err(|err| err.in_op(call.op))?;
+        self.run_from(link, call, purpose, replicas).await
+    }
+
+    async fn run_from(
+        &self,
+        mut link: Arc<Link>,
+        call: Call<'_>,
+        purpose: Use,
+        replicas: Option<Replicas>,
+    ) -> Result<(Arc<Link>, Value, u32)> {
+        let op = call.op;
         let mut asking = false;
         for _ in 0..MOST_REDIRECTS {
-            let answer = link.run(&call, &self.channels, asking, replicas).await;
+            let answer = link.run(&call, asking, replicas).await;
             asking = false;
             let err = match answer {
                 Ok((value, acknowledged)) => return Ok((link, value, acknowledged)),

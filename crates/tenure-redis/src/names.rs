@@ -11,7 +11,7 @@ pub(crate) struct Names {
     lines: String,
     marks: String,
     pub(crate) identity: String,
-    pub(crate) channels: String,
+    channels: String,
     /// In a cluster each slot has a mark of its own, beside its lines.
     by_slot: bool,
 }
@@ -38,6 +38,11 @@ impl Names {
         } else {
             self.marks.clone().into_bytes()
         }
+    }
+
+    /// The channel that only one client listens to.
+    pub(crate) fn channel(&self, client: u64) -> String {
+        format!("{}{client:016x}", self.channels)
     }
 
     /// The key whose line has this name.

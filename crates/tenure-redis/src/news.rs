@@ -37,9 +37,9 @@ impl News {
         }
     }
 
-    /// Stops listening for a claim.
-    pub(crate) fn forget(&self, id: ClaimId) {
-        lock(&self.waiters).remove(&id);
+    /// Stops listening for a claim. Says whether it was listened for: then it waits, or was told that it holds.
+    pub(crate) fn forget(&self, id: ClaimId) -> bool {
+        lock(&self.waiters).remove(&id).is_some()
     }
 
     /// Resolves with what is heard of a claim.
@@ -105,13 +105,15 @@ impl News {
     }
 }
 
-/// `kind id seq incarnation`, as `tell` in line.lua writes it.
+/// `kind id seq incarnation`, as `tell` in line.lua packs it.
 fn parse(message: &[u8]) -> Option<(u8, ClaimId, Seat)> {
     let (&kind, rest) = message.split_first()?;
     let (id, rest) = rest.split_first_chunk::<16>()?;
-    let (seq, incarnation) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
-    let seat =
-        Seat { seq: Seq::new(seq.parse().ok()?)?, incarnation: Incarnation(incarnation.parse().ok()?) };
+    let (seq, incarnation) = rest.split_first_chunk::<8>()?;
+    let seat = Seat {
+        seq: crate::words::seq(f64::from_be_bytes(*seq))?,
+        incarnation: Incarnation(u64::from_be_bytes(incarnation.try_into().ok()?)),
+    };
     Some((kind, ClaimId::from_bytes(*id), seat))
 }
 
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     fn message(kind: u8, id: ClaimId, seq: u64) -> Vec<u8> {
-        [&[kind][..], &id.to_bytes(), format!("{seq} 7").as_bytes()].concat()
+        [&[kind][..], &id.to_bytes(), &(seq as f64).to_be_bytes(), &7u64.to_be_bytes()].concat()
     }
 
     fn holds(seq: u64) -> Turn {
@@ -164,9 +166,11 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_message() {
-        for text in
-            [&b""[..], b"H", b"Hshort", b"H0123456789abcdef", b"H0123456789abcdefx 1", b"H0123456789abcdef1"]
-        {
+        let whole = message(b'H', ClaimId::fresh(), 1);
+        let (short, long) = (&whole[..32], [&whole[..], b"x"].concat());
+        let negative = [&whole[..17], &(-1f64).to_be_bytes(), &whole[25..]].concat();
+        let broken = [&whole[..17], &1.5f64.to_be_bytes(), &whole[25..]].concat();
+        for text in [&b""[..], b"H", b"Hshort", short, &long, &negative, &broken] {
             assert!(parse(text).is_none());
             News::default().hear(text);
         }

@@ -14,7 +14,8 @@ macro_rules! scripts {
         pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
             let code = include_str!($file)
                 .replace("-- [head.lua]\n", include_str!("lua/head.lua"))
-                .replace("-- [line.lua]\n", include_str!("lua/line.lua"));
+                .replace("-- [line.lua]\n", include_str!("lua/line.lua"))
+                .replace("-- [one.lua]\n", include_str!("lua/one.lua"));
             Script { sha: redis::Script::new(&code).get_hash().to_owned(), code }
         });
     )+};

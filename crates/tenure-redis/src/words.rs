@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use redis::Value;
 use tenure_core::{
-    ClaimId, Error, ErrorKind, Held, Key, Mode, Note, Op, Permits, Place, Renewal, Result, Seq, Standing, Ttl,
+    Claim, ClaimId, Error, ErrorKind, Held, Key, Mode, Note, Op, Permits, Place, Renewal, Result, Seq,
+    Standing, Ttl,
 };
 
 /// Whether an attempt with this answer has a place.
@@ -22,6 +23,29 @@ pub(crate) fn granted(answer: &Value) -> Option<[i64; 2]> {
     let (first, rest) = packed.split_first_chunk::<8>()?;
     let second = <[u8; 8]>::try_from(rest).ok()?;
     Some([*first, second].map(|bytes| f64::from_be_bytes(bytes) as i64))
+}
+
+/// A number of a place, which the scripts pack as a double.
+pub(crate) fn seq(number: f64) -> Option<Seq> {
+    let whole = number >= 1.0 && number.fract() == 0.0 && number <= Seq::MAX.get() as f64;
+    whole.then(|| Seq::new(number as u64)).flatten()
+}
+
+/// What a place has besides its id, as one.lua says. The name of the channel has less than 256 bytes.
+pub(crate) fn place_words(claim: &Claim, channel: &str) -> Vec<u8> {
+    let (mode, take, of) = mode_words(claim.mode);
+    let (who, label) = (claim.note.who(), claim.note.label());
+    let mut words = Vec::with_capacity(19 + channel.len() + who.len() + label.len());
+    words.push(mode);
+    words.extend_from_slice(&(micros(claim.ttl.get()) as f64).to_be_bytes());
+    words.extend_from_slice(&take.to_be_bytes());
+    words.extend_from_slice(&of.to_be_bytes());
+    words.push(channel.len() as u8);
+    words.extend_from_slice(channel.as_bytes());
+    words.extend_from_slice(who.as_bytes());
+    words.push(b'\n');
+    words.extend_from_slice(label.as_bytes());
+    words
 }
 
 /// The fields of an answer as numbers; a mode is the number of its letter.
@@ -60,7 +84,7 @@ pub(crate) fn place(key: &Key, fields: &[Value]) -> Option<Place> {
     })
 }
 
-pub(crate) fn mode_words(mode: Mode) -> (u8, u32, u32) {
+fn mode_words(mode: Mode) -> (u8, u32, u32) {
     match mode {
         Mode::Exclusive => (b'x', 0, 0),
         Mode::Shared => (b's', 0, 0),

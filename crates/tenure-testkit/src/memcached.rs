@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::{
         OnceLock,
@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     Failure, Result, ensure,
-    process::{Launch, Port, Room, Server, wait_until},
+    process::{Launch, Port, Room, Server, WallClock, wait_until},
     programs::{find, missing, need, unless_root},
 };
 
@@ -41,6 +41,8 @@ pub struct MemcachedOptions {
     pub login: Option<(String, String)>,
     /// More arguments for its command line, which win over the usual ones: `["-m", "2"]`.
     pub args: Vec<String>,
+    /// Whether it has a wall clock of its own, for [`step_clock`](crate::process::Server::step_clock).
+    pub clock: bool,
 }
 
 /// One private memcached; gone when dropped.
@@ -99,6 +101,7 @@ impl Memcached {
         args.extend(options.args.iter().cloned());
         let mut launch = Launch::new(program.display().to_string(), args);
         launch.user = unless_root(USER);
+        launch.clock = options.clock.then(|| WallClock::new(room.path())).transpose()?;
         let server = Server::start(launch, room)?;
         Ok(Self { server, options, port })
     }
@@ -158,6 +161,36 @@ impl Memcached {
         lines
             .find_map(|(stat, value)| (stat == name).then(|| value.to_owned()))
             .ok_or_else(|| Failure::of_the_trial(format!("stats has no `{name}`")))
+    }
+
+    /// Its wall clock, in seconds. It shows it nowhere but in the lines that it logs for whoever watches.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn wall_clock(&self) -> Result<f64> {
+        let mut watch = TcpStream::connect_timeout(&self.addr(), ANSWER_LIMIT)?;
+        watch.set_read_timeout(Some(ANSWER_LIMIT))?;
+        watch.write_all(b"watch fetchers\r\n")?;
+        // Line by line: those that others make it log may follow without an end.
+        let mut lines = BufReader::new(watch);
+        let mut line = String::new();
+        lines.read_line(&mut line)?;
+        ensure!(line == "OK\r\n", "it does not let itself be watched: {line:?}");
+        self.ask(b"mg testkit-clock v\r\n", "EN\r\n")?;
+        line.clear();
+        lines.read_line(&mut line)?;
+        logged_at(&line).ok_or_else(|| Failure::of_the_trial(format!("it logged {line:?}")))
+    }
+
+    /// How many items with an end of their own had to go because memory was full.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn evicted_before_their_end(&self) -> Result<u64> {
+        let stats = self.ask(b"stats items\r\n", "END\r\n")?;
+        let counts =
+            stats.lines().filter_map(|line| line.split_once(":evicted_nonzero ")?.1.parse::<u64>().ok());
+        Ok(counts.sum())
     }
 
     /// The names of all items. Unlike a question for one, this does not keep them from being forgotten.
@@ -228,4 +261,24 @@ fn read_until(stream: &mut TcpStream, end: &str) -> Result<String> {
         bytes.extend_from_slice(&some[..read]);
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// When a line was logged, in seconds: `ts=7.39385` is 39,385 millionths after the seventh, for it writes no leading
+/// zeros.
+fn logged_at(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once("ts=")?;
+    let (seconds, millionths) = rest.split(' ').next()?.split_once('.')?;
+    Some(seconds.parse::<f64>().ok()? + millionths.parse::<f64>().ok()? / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::logged_at;
+
+    #[test]
+    fn a_logged_time_has_no_leading_zeros() {
+        assert_eq!(logged_at("ts=7.39385 gid=2 type=item_get\n"), Some(7.039_385));
+        assert_eq!(logged_at("ts=7.939385 gid=2\n"), Some(7.939_385));
+        assert_eq!(logged_at("ERROR\r\n"), None);
+    }
 }

@@ -7,6 +7,7 @@ mod port;
 mod room;
 mod spawn;
 mod wait;
+mod wall;
 
 use std::{
     fs::OpenOptions,
@@ -23,6 +24,7 @@ pub use port::Port;
 pub use room::Room;
 pub use spawn::Launch;
 pub use wait::wait_until;
+pub use wall::WallClock;
 
 use crate::{Failure, Result};
 
@@ -101,6 +103,9 @@ impl Server {
         if let Some(child) = slot.as_mut() {
             child.kill()?;
             child.wait()?;
+            if self.launch.clock.is_some() {
+                WallClock::sweep(child.id());
+            }
             *slot = None;
         }
         Ok(())
@@ -142,6 +147,15 @@ impl Server {
     /// If it is down.
     pub fn resume(&self) -> Result {
         self.signal(Signal::CONT).map(drop)
+    }
+
+    /// Sets its wall clock ahead by so many milliseconds, or back if they are negative. Nobody else's moves.
+    ///
+    /// # Errors
+    /// If it was not started with a clock of its own.
+    pub fn step_clock(&self, millis: i64) -> Result {
+        let clock = self.launch.clock.as_ref();
+        clock.ok_or_else(|| Failure::new("it has the machine's clock"))?.step(millis)
     }
 
     /// Starts the process again with the same command line in the same directory; kills it first if it runs.

@@ -76,3 +76,23 @@ macro_rules! tests {
 }
 #[cfg(target_os = "linux")]
 use tests;
+
+/// A server's clock goes where it is set, and stays there when the server comes back.
+#[cfg(target_os = "linux")]
+fn clock_is_set(
+    now: impl Fn() -> tenure_testkit::Result<f64>,
+    step: impl Fn(i64) -> tenure_testkit::Result,
+    restart: impl Fn() -> tenure_testkit::Result,
+) -> tenure_testkit::Result {
+    let before = now()?;
+    step(600_000)?;
+    let ahead = now()? - before;
+    tenure_testkit::ensure!((600.0..660.0).contains(&ahead), "it went {ahead} s");
+    step(-1_200_000)?;
+    let back = now()? - before;
+    tenure_testkit::ensure!((-600.0..-540.0).contains(&back), "it went {back} s");
+    restart()?;
+    let again = now()? - before;
+    tenure_testkit::ensure!((-600.0..-540.0).contains(&again), "after a restart it stood at {again} s");
+    Ok(())
+}

@@ -10,14 +10,16 @@ use std::{
 
 use tenure_verify::{
     checks::Story,
-    sim::{Mutant, Tally, catch, run, simulate},
+    sim::{Mutant, Outcome, Tally, catch, run, shrink, simulate},
 };
 
-const USAGE: &str = "usage: cargo xtask sim [--schedules N] [--seed N] [--threads N] [--mutants]
+const USAGE: &str =
+    "usage: cargo xtask sim [--schedules N] [--seed N [--mutant NAME] [--shrink]] [--threads N] [--mutants]
   --schedules N  how many schedules (10000)
   --from N       the seed of the first (0)
   --seed N       only this one, and tell all that happened
   --mutant NAME  with --seed: the schedule with this wrong way in it
+  --shrink       with --seed: the smallest schedule that still breaks the same promise
   --threads N    how many at once (as many as there are cores)
   --mutants      refute every wrong way instead; one that gets away fails the run";
 
@@ -26,6 +28,7 @@ struct Options {
     from: u64,
     seed: Option<u64>,
     mutant: Option<Mutant>,
+    shrink: bool,
     threads: usize,
     mutants: bool,
 }
@@ -39,7 +42,8 @@ fn main() -> ExitCode {
         }
     };
     let well = match options.seed {
-        Some(seed) => replay(seed, options.mutant),
+        Some(seed) if options.shrink => smallest(seed, options.mutant),
+        Some(seed) => replay(&simulate(seed, options.mutant)),
         None if options.mutants => mutants(&options),
         None => schedules(&options),
     };
@@ -48,8 +52,15 @@ fn main() -> ExitCode {
 
 fn parse() -> Result<Options, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut options =
-        Options { schedules: 10_000, from: 0, seed: None, mutant: None, threads: cores, mutants: false };
+    let mut options = Options {
+        schedules: 10_000,
+        from: 0,
+        seed: None,
+        mutant: None,
+        shrink: false,
+        threads: cores,
+        mutants: false,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut number = || {
@@ -62,6 +73,7 @@ fn parse() -> Result<Options, String> {
             "--seed" => options.seed = Some(number()?),
             "--threads" => options.threads = usize::try_from(number()?).unwrap_or(1),
             "--mutants" => options.mutants = true,
+            "--shrink" => options.shrink = true,
             "--mutant" => {
                 let name = args.next().unwrap_or_default();
                 let found = Mutant::ALL.into_iter().find(|mutant| mutant.to_string() == name);
@@ -96,6 +108,7 @@ fn schedules(options: &Options) -> bool {
     if let Some(failure) = tally.failures.first() {
         tell(&failure.story);
         println!("again: cargo xtask sim --seed {}", failure.seed);
+        small(failure.seed, None);
     }
     tally.failures.is_empty()
 }
@@ -135,8 +148,27 @@ fn mutants(options: &Options) -> bool {
     well
 }
 
-fn replay(seed: u64, mutant: Option<Mutant>) -> bool {
-    let outcome = simulate(seed, mutant);
+/// Tells of the smallest plan that breaks the same promise, and what of it happens.
+fn small(seed: u64, mutant: Option<Mutant>) -> Option<Outcome> {
+    let small = shrink(seed, mutant)?;
+    println!("the smallest of {} schedules tried that still breaks {}:", small.tried, small.promise);
+    print!("{small}");
+    let with = mutant.map(|mutant| format!(" --mutant {mutant}")).unwrap_or_default();
+    println!("with all that happens: cargo xtask sim --seed {seed}{with} --shrink");
+    Some(small.outcome)
+}
+
+fn smallest(seed: u64, mutant: Option<Mutant>) -> bool {
+    match small(seed, mutant) {
+        Some(outcome) => replay(&outcome),
+        None => {
+            println!("seed {seed} breaks nothing");
+            true
+        }
+    }
+}
+
+fn replay(outcome: &Outcome) -> bool {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for event in &outcome.history.events {
         lines.push((

@@ -1,5 +1,7 @@
 //! One cell of the matrix: an engine under one fault, from the first worker to the verdict.
 
+mod result;
+
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use rustix::process::Signal;
@@ -8,13 +10,14 @@ use tenure::{Client, Crash, Guarantees, Reach};
 use tenure_testkit::proxy::Proxy;
 use tokio::{sync::Notify, time::Instant};
 
+pub use self::result::{CellResult, Counts, Outcome, Tick};
 use crate::{
     checks::{Bounds, Promise, Report, Story, Verdict, check},
     clock::now,
     crew::{Crew, Life},
     evidence,
     faults::{FaultKind, Needs},
-    history::{Done, Event, History, Register, What},
+    history::{History, What},
     lab::Lab,
     nemesis::Nemesis,
     plan::{Options, bounds},
@@ -25,6 +28,8 @@ use crate::{
 
 /// How often who watches is told.
 const TELL: Duration = Duration::from_millis(200);
+/// How many times as long as it should a fault of the engine is tried until it has hit often enough.
+const SLOW_FAULTS: u32 = 4;
 /// How many tasks a process has, so that they hand locks to each other.
 const TASKS: u32 = 2;
 
@@ -40,148 +45,6 @@ pub(crate) struct Cell<'a> {
     /// The wrong way to lock, if it is one.
     pub(crate) mutant: Option<String>,
     pub(crate) rule: Rule,
-}
-
-/// What a cell came to.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CellResult {
-    /// What was done.
-    pub fault: FaultKind,
-    /// Why it was not, if it was not.
-    pub skipped: Option<String>,
-    /// What the checks say.
-    pub report: Option<Report>,
-    /// Promises that this engine does not make under this fault, and were broken: which, and why that is so.
-    pub excused: Vec<(Promise, &'static str)>,
-    /// Everything that happened.
-    pub history: History,
-    /// How long it took.
-    pub seconds: f64,
-    /// In figures.
-    pub counts: Counts,
-}
-
-/// A cell in figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Locks that were granted.
-    pub grants: usize,
-    /// Updates that the fenced register acknowledged.
-    pub updates: usize,
-    /// Requests that it refused.
-    pub refused: usize,
-    /// Updates that it lost: none, if it is worth its name.
-    pub lost: usize,
-    /// Updates that the plain register acknowledged.
-    pub plain: usize,
-    /// Updates that it lost: some, if the faults are worth theirs.
-    pub plain_lost: usize,
-    /// Faults that hit.
-    pub hits: usize,
-    /// Faults.
-    pub faults: usize,
-}
-
-impl Counts {
-    pub(crate) fn of(history: &History) -> Self {
-        let granted = |event: &&Event| matches!(event.what, What::Granted { .. });
-        let mut counts = Self { grants: history.events.iter().filter(granted).count(), ..Self::default() };
-        for effect in &history.effects {
-            let lost = match &effect.what {
-                Done::Write { lost } if effect.accepted => Some(lost.len()),
-                _ => None,
-            };
-            match effect.register {
-                Register::Fenced => {
-                    counts.refused += usize::from(!effect.accepted);
-                    counts.updates += usize::from(lost.is_some());
-                    counts.lost += lost.unwrap_or_default();
-                }
-                Register::Plain => {
-                    counts.plain += usize::from(lost.is_some());
-                    counts.plain_lost += lost.unwrap_or_default();
-                }
-            }
-        }
-        counts.faults = history.faults.len();
-        counts.hits = history.faults.iter().filter(|fault| fault.hit.is_some()).count();
-        counts
-    }
-}
-
-/// How a cell came out, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// Not done.
-    Skipped,
-    /// Everything that is promised held.
-    Held,
-    /// Broken, and never promised.
-    Excused,
-    /// Too little happened to say.
-    Inconclusive,
-    /// A promise was broken.
-    Refuted,
-}
-
-impl CellResult {
-    pub(crate) fn skipped(fault: FaultKind, why: String) -> Self {
-        Self {
-            fault,
-            skipped: Some(why),
-            report: None,
-            excused: Vec::new(),
-            history: History::default(),
-            seconds: 0.0,
-            counts: Counts::default(),
-        }
-    }
-
-    /// How it came out.
-    #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        let Some(report) = &self.report else { return Outcome::Skipped };
-        let mut outcome = if self.excused.is_empty() { Outcome::Held } else { Outcome::Excused };
-        for (promise, verdict) in &report.verdicts {
-            let excused = self.excused.iter().any(|(excused, _)| excused == promise);
-            outcome = outcome.max(match verdict {
-                Verdict::Held { .. } => Outcome::Held,
-                Verdict::Refuted { .. } if excused => Outcome::Excused,
-                Verdict::Refuted { .. } => Outcome::Refuted,
-                Verdict::Inconclusive { .. } => Outcome::Inconclusive,
-            });
-        }
-        outcome
-    }
-
-    /// The promises that were made and broken.
-    #[must_use]
-    pub fn broken(&self) -> Vec<Promise> {
-        let verdicts = self.report.iter().flat_map(|report| &report.verdicts);
-        let broken = verdicts.filter(|(_, verdict)| matches!(verdict, Verdict::Refuted { .. }));
-        broken
-            .map(|(promise, _)| *promise)
-            .filter(|promise| !self.excused.iter().any(|(e, _)| e == promise))
-            .collect()
-    }
-}
-
-/// How a cell stands while it runs.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Tick {
-    /// What is done.
-    pub fault: FaultKind,
-    /// For how long so far.
-    pub elapsed: Duration,
-    /// And in all.
-    pub time: Duration,
-    /// Locks granted so far.
-    pub grants: usize,
-    /// Faults so far.
-    pub faults: usize,
 }
 
 impl Cell<'_> {
@@ -233,7 +96,10 @@ impl Cell<'_> {
             snapshot(&crew)
         };
         ran?;
-        let slept = crew.state().slept.clone();
+        let (slept, missed) = {
+            let state = crew.state();
+            (state.slept.clone(), state.missed.clone())
+        };
         evidence::add(&mut history, self.fault, self.guarantees.crash == Crash::Process);
         if self.fault == FaultKind::Sleep {
             evidence::wake_up(&mut history);
@@ -257,6 +123,7 @@ impl Cell<'_> {
             skipped: None,
             report: Some(report),
             excused,
+            missed,
             history,
             seconds,
             counts,
@@ -292,6 +159,7 @@ impl Cell<'_> {
             crash: self.guarantees.crash,
             operator: self.operator.clone(),
             until: start + self.options.time,
+            enough: (self.options.min_hits, start + self.options.time * SLOW_FAULTS),
             seed: self.options.seed,
             busy: std::sync::Mutex::new(HashSet::new()),
         };

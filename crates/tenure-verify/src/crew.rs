@@ -1,7 +1,9 @@
 //! The worker processes, as the organiser sees them, and what is known of each worker at the moment.
 
+mod traps;
+
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,6 +18,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+pub(crate) use self::traps::stopped_in;
 use crate::{
     clock::now,
     history::{Event, Fault, History, KeyId, Nanos, OpId, What, WorkerId},
@@ -27,6 +30,9 @@ use crate::{
 
 /// How long workers may take to connect.
 const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// The kind of a fault that nobody did: the machine did not run a worker.
+pub(crate) const STALL: &str = "stall";
 
 /// What is known of a worker at the moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,6 +87,10 @@ pub(crate) struct State {
     pub(crate) processes: Vec<Process>,
     /// What workers said when their clocks jumped: who, when, and whether they still believed.
     pub(crate) slept: Vec<(WorkerId, OpId, bool, Nanos)>,
+    /// Why the last strike at the engine that did not hit did not.
+    pub(crate) missed: Option<String>,
+    /// The processes that are to stop themselves, and have not.
+    traps: HashSet<usize>,
     next_worker: WorkerId,
 }
 
@@ -182,7 +192,9 @@ impl Crew {
         while let Ok(Some(line)) = lines.next_line().await {
             // The last line of a process that was killed may be cut short; then it was not said.
             let Ok(says) = serde_json::from_str::<Says>(&line) else { continue };
-            self.hear(process, says);
+            if let Some(stray) = self.hear(process, says) {
+                tokio::spawn(self.clone().let_stray_go(stray));
+            }
             self.changed.notify_waiters();
         }
         let _ = child.wait().await;
@@ -201,7 +213,8 @@ impl Crew {
         self.changed.notify_waiters();
     }
 
-    fn hear(&self, process: usize, says: Says) {
+    /// Takes in what a process says; who stops without a trap that anybody waits for, if that is what it says.
+    fn hear(&self, process: usize, says: Says) -> Option<Doing> {
         let mut state = self.state();
         match says {
             Says::Ready => state.processes[process].state = Life::Lives,
@@ -213,14 +226,31 @@ impl Crew {
                 state.history.events.push(event);
             }
             Says::Stops { worker, op, key, point, at } => {
+                let expected = state.traps.remove(&process);
+                let doing = state.doing.get_mut(&worker)?;
+                (doing.op, doing.key, doing.stage, doing.at) = (op, key, Stage::Stopped(point), at);
+                return (!expected).then_some(*doing);
+            }
+            Says::GoesOn { worker } => {
                 if let Some(doing) = state.doing.get_mut(&worker) {
-                    (doing.op, doing.key, doing.stage, doing.at) = (op, key, Stage::Stopped(point), at);
+                    doing.stage = Stage::Idle;
+                }
+            }
+            Says::Stood { from, to } => {
+                for worker in state.processes[process].workers.clone() {
+                    // Whoever was stopped by us stood still too.
+                    let known =
+                        state.history.faults.iter().rev().any(|fault| fault.explains(worker, from, to));
+                    if !known {
+                        state.history.faults.push(stall(worker, from, to));
+                    }
                 }
             }
             Says::Slept { worker, op, held, at } => state.slept.push((worker, op, held, at)),
             Says::Failed { why } => state.processes[process].state = Life::Failed(why),
             Says::Done => {}
         }
+        None
     }
 
     /// Waits until all processes are connected, and lets them go.
@@ -313,6 +343,21 @@ pub(crate) const UNDER_WAY: Nanos = Nanos::MAX / 4;
 #[must_use = "what has begun must end"]
 pub(crate) struct Strike {
     faults: std::ops::Range<usize>,
+}
+
+impl Fault {
+    /// Whether this is why a worker stood still, nearly all the time.
+    const fn explains(&self, worker: WorkerId, from: Nanos, to: Nanos) -> bool {
+        const NEARLY: Nanos = 250_000_000;
+        matches!(self.worker, Some(struck) if struck == worker)
+            && self.from < from + NEARLY
+            && to < self.to.saturating_add(NEARLY)
+    }
+}
+
+/// What the machine did to a worker, not we: no fault that hit, but whoever waits for that worker is given the time.
+fn stall(worker: WorkerId, from: Nanos, to: Nanos) -> Fault {
+    Fault { kind: STALL.into(), from, to, worker: Some(worker), op: None, hit: None, fatal: false }
 }
 
 fn stage(event: &Event) -> Option<Stage> {

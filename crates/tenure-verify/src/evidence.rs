@@ -43,7 +43,8 @@ pub(crate) fn add(history: &mut History, kind: FaultKind, holds_while_stopped: b
 /// are stamped by a clock that did not jump, so the deadlines in them are moved to the moment of the jump.
 pub(crate) fn wake_up(history: &mut History) {
     let History { events, faults, .. } = history;
-    for fault in faults.iter() {
+    let slept = FaultKind::Sleep.to_string();
+    for fault in faults.iter().filter(|fault| fault.kind == slept) {
         let then = |event: &&mut Event| Some(event.worker) == fault.worker && event.at <= fault.from;
         for event in events.iter_mut().filter(then) {
             if let What::Granted { until: Some(until), .. } | What::Believes { until: Some(until) } =
@@ -181,6 +182,13 @@ mod tests {
     fn whoever_slept_past_its_lease_believes_no_more() {
         let mut history = history([20, 40], None);
         history.events[1].what = What::Granted { fence: None, until: Some(1_000) };
+        wake_up(&mut history);
+        assert_eq!(
+            history.events[1].what,
+            What::Granted { fence: None, until: Some(1_000) },
+            "a pause is no sleep"
+        );
+        history.faults[0].kind = "sleep".into();
         wake_up(&mut history);
         assert_eq!(history.events[1].what, What::Granted { fence: None, until: Some(20) });
     }

@@ -50,6 +50,12 @@ pub enum FaultKind {
     LeaderCut,
     /// Everything that the engine remembers is deleted by an operator.
     Flush,
+    /// The engine's memory is filled until it evicts locks.
+    Evict,
+    /// The engine's wall clock is set ahead.
+    ClockAhead,
+    /// The engine's wall clock is set back.
+    ClockBack,
     /// An operator breaks the hold.
     Break,
     /// Nobody is told of anything: wake-ups are suppressed.
@@ -69,7 +75,7 @@ pub(crate) enum Needs {
 
 impl FaultKind {
     /// All that a right way can be struck with, the cheap ones first.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::None,
         Self::Kill,
         Self::Pause,
@@ -92,6 +98,9 @@ impl FaultKind {
         Self::LeaderKill,
         Self::LeaderCut,
         Self::Flush,
+        Self::Evict,
+        Self::ClockAhead,
+        Self::ClockBack,
     ];
 
     /// Three that need no engine of our own and little time.
@@ -120,6 +129,9 @@ impl FaultKind {
             Self::LeaderKill => "leader-kill",
             Self::LeaderCut => "leader-cut",
             Self::Flush => "flush",
+            Self::Evict => "evict",
+            Self::ClockAhead => "clock-ahead",
+            Self::ClockBack => "clock-back",
             Self::Break => "break",
             Self::Deaf => "wake-up",
         }
@@ -154,9 +166,18 @@ impl FaultKind {
             Self::LeaderKill => "the leader is killed and another takes over",
             Self::LeaderCut => "the leader is cut off from the others and another takes over",
             Self::Flush => "an operator deletes all that the engine remembers",
+            Self::Evict => "the engine's memory is filled until it evicts locks",
+            Self::ClockAhead => "the engine's wall clock is set ten minutes ahead",
+            Self::ClockBack => "the engine's wall clock is set ten minutes back",
             Self::Break => "an operator breaks the hold (`tenure break`)",
             Self::Deaf => "wake-ups are suppressed: nobody is told that it is their turn",
         }
+    }
+
+    /// Whether it is done to the engine itself, which others may use too.
+    #[must_use]
+    pub fn strikes_the_engine(self) -> bool {
+        self.needs() == Needs::Engine
     }
 
     pub(crate) const fn needs(self) -> Needs {
@@ -183,6 +204,9 @@ impl FaultKind {
             | Self::LeaderKill
             | Self::LeaderCut
             | Self::Flush
+            | Self::Evict
+            | Self::ClockAhead
+            | Self::ClockBack
             | Self::Deaf => Needs::Engine,
         }
     }
@@ -194,6 +218,15 @@ impl FaultKind {
             Self::Flush => Some((
                 &[1, 2, 4],
                 "who deletes the engine's memory takes locks away from holders that do not know it yet",
+            )),
+            Self::Evict => Some((
+                &[1, 2, 4],
+                "an engine that evicts takes locks away from holders that do not know it yet; the fence saves the data",
+            )),
+            // A quorum is struck in a minority, and memcached counts by a clock that nobody sets.
+            Self::ClockAhead if matches!(guarantees.engine, "redis" | "mysql" | "postgres") => Some((
+                &[1, 2, 4],
+                "a server's clock that is stepped ahead ends leases early (SAFETY.md); the fence saves the data",
             )),
             Self::EngineKill | Self::EnginePause | Self::LeaderKill | Self::LeaderCut if forgets => Some((
                 &[1, 2, 4],

@@ -35,7 +35,7 @@ pub struct History {
 /// One thing that a worker did or was told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, read right before what it says was done, or right after what it was told.
+    /// When, read right before what it says was done, or right after what it was told; before it looked, if it looked.
     pub at: Nanos,
     /// By whom.
     pub worker: WorkerId,

@@ -192,12 +192,14 @@ fn freed(released: tenure::Result<()>) -> Freed {
     }
 }
 
-fn look(is_held: bool, remaining: impl FnOnce() -> Option<Duration>) -> Look {
-    if !is_held {
+fn look(is_held: impl FnOnce() -> bool, remaining: impl FnOnce() -> Option<Duration>) -> Look {
+    // The clock is read before the lock is asked: whoever is stopped between the two must not seem to believe for longer
+    // than it does, or what it is blamed for would be the verifier's own fault.
+    let before = now();
+    if !is_held() {
         return Look::Lost;
     }
-    // The clock is read after the lock has answered, so that no belief is counted too short.
-    Look::Until(remaining().map(|left| now() + nanos(left)))
+    Look::Until(remaining().map(|left| before + nanos(left)))
 }
 
 #[derive(Debug)]
@@ -215,7 +217,7 @@ impl Held for Mine {
     }
 
     fn look(&self) -> Look {
-        look(self.guard.check().is_ok(), || self.guard.remaining())
+        look(|| self.guard.check().is_ok(), || self.guard.remaining())
     }
 
     async fn again(&self) -> Option<Result<u64, Unanswered>> {
@@ -250,10 +252,35 @@ impl Held for Permitted {
     }
 
     fn look(&self) -> Look {
-        look(!self.0.is_lost(), || self.0.remaining())
+        look(|| !self.0.is_lost(), || self.0.remaining())
     }
 
     async fn release(self: Box<Self>) -> Freed {
         freed(self.0.release().await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_stopped_while_it_looks_believes_no_longer_for_that() {
+        let stop = nanos(Duration::from_millis(30));
+        let begin = now();
+        let stand_still = |until| while now() < until {};
+        let left = Duration::from_secs(1);
+        let looked = look(
+            || {
+                stand_still(begin + stop);
+                true
+            },
+            || {
+                stand_still(begin + 2 * stop);
+                Some(left)
+            },
+        );
+        let Look::Until(Some(until)) = looked else { panic!("{looked:?}") };
+        assert!((begin + nanos(left)..begin + nanos(left) + stop).contains(&until));
     }
 }

@@ -4,6 +4,7 @@
 
 mod files;
 mod memcached;
+mod poll;
 mod redis;
 mod sql;
 
@@ -16,7 +17,7 @@ use crate::{
     cell::{Cell, CellResult},
     checks::Promise,
     faults::FaultKind,
-    lab::{Lab, LabName},
+    lab::{Lab, LabName, Setting},
     locks::{Locks, Tenure},
     resource::Rule,
     trouble::Result,
@@ -71,11 +72,15 @@ pub enum Mutant {
     SessionTimeZone,
     /// A lease of one second on memcached.
     OneSecond,
+    /// Fences from the server's clock alone.
+    ClockFence,
+    /// Fences from a counter that goes when it is idle, or when memory is full.
+    ExpiringCounter,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::NoLock,
         Self::ReadThenSet,
         Self::BlindDelete,
@@ -96,6 +101,8 @@ impl Mutant {
         Self::PooledAdvisory,
         Self::SessionTimeZone,
         Self::OneSecond,
+        Self::ClockFence,
+        Self::ExpiringCounter,
     ];
 
     const fn name(self) -> &'static str {
@@ -120,6 +127,8 @@ impl Mutant {
             Self::PooledAdvisory => "pooled-advisory",
             Self::SessionTimeZone => "session-time-zone",
             Self::OneSecond => "one-second",
+            Self::ClockFence => "clock-fence",
+            Self::ExpiringCounter => "expiring-counter",
         }
     }
 
@@ -153,6 +162,10 @@ impl Mutant {
             Self::PooledAdvisory => "pg_advisory_lock through a pooler of transactions",
             Self::SessionTimeZone => "NOW() in a session with another time zone",
             Self::OneSecond => "a memcached lease of one second, which lives less",
+            Self::ClockFence => "the fence is the server's time, whatever was given before",
+            Self::ExpiringCounter => {
+                "fences from a counter that goes when it is idle, or when memory is full"
+            }
         }
     }
 
@@ -176,6 +189,8 @@ impl Mutant {
             Self::VolatileFence => FaultKind::EngineKill,
             Self::MaxWithoutWriteBack => FaultKind::EnginePause,
             Self::WriteOnlyFence => FaultKind::Pair,
+            Self::ClockFence => FaultKind::ClockBack,
+            Self::ExpiringCounter => FaultKind::Evict,
         }
     }
 
@@ -254,18 +269,20 @@ async fn run_all(
     tell: &mut dyn FnMut(&Caught),
 ) -> Result<Vec<Caught>> {
     let mut all = Vec::new();
-    let mut labs: Vec<(LabName, bool, Arc<Lab>)> = Vec::new();
+    let mut labs: Vec<(LabName, Setting, bool, Arc<Lab>)> = Vec::new();
     for &mutant in mutants {
-        let (name, pooled) = (mutant.lab(), mutant == Mutant::PooledAdvisory);
-        let lab = match labs.iter().find(|(lab, was_pooled, _)| *lab == name && *was_pooled == pooled) {
-            Some((_, _, lab)) => lab.clone(),
+        let (name, setting) = (mutant.lab(), Setting::of(mutant.fault()));
+        let pooled = mutant == Mutant::PooledAdvisory;
+        let known = labs
+            .iter()
+            .find(|(lab, was, was_pooled, _)| (*lab, *was, *was_pooled) == (name, setting, pooled));
+        let lab = match known {
+            Some((_, _, _, lab)) => lab.clone(),
             None => {
-                let started =
-                    tokio::task::spawn_blocking(
-                        move || if pooled { Lab::pooled() } else { Lab::start(name) },
-                    );
+                let start = move || if pooled { Lab::pooled() } else { Lab::start(name, setting) };
+                let started = tokio::task::spawn_blocking(start);
                 let lab = Arc::new(started.await.map_err(|err| Trouble::internal("a lab", err))??);
-                labs.push((name, pooled, lab.clone()));
+                labs.push((name, setting, pooled, lab.clone()));
                 lab
             }
         };

@@ -29,7 +29,7 @@ pub struct Options {
     pub on: Option<String>,
     /// The engine that is started.
     pub lab: LabName,
-    /// How long each fault is tried for.
+    /// How long each fault is tried for; one of the engine for longer, until it has hit often enough.
     pub time: Duration,
     /// Decides who asks for what, and who is struck when.
     pub seed: u64,
@@ -41,6 +41,8 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// What is done; else what can be done.
     pub faults: Option<Vec<FaultKind>>,
+    /// What the owner of the engine at `on` allows: a command of the shell that does a fault of the engine, and heals it.
+    pub strikes: Vec<(FaultKind, String)>,
     /// How often each fault must hit.
     pub min_hits: usize,
     /// The longest stay in a lock, if nothing strikes.
@@ -61,6 +63,7 @@ impl Options {
             keys: 2,
             ttl: None,
             faults: None,
+            strikes: Vec::new(),
             min_hits: 1,
             stay: STAY,
         }
@@ -80,25 +83,28 @@ impl Options {
     fn cannot(&self, fault: FaultKind, lab: &Lab, guarantees: &Guarantees) -> Option<String> {
         let why = match fault.needs() {
             Needs::Workers => None,
-            Needs::Wire if !lab.has_wires() => Some("no proxy can stand before this engine"),
+            Needs::Wire if !lab.has_wires() => Some("no proxy can stand before this engine".to_owned()),
             Needs::Wire => None,
             Needs::Engine => lab.can(fault).err(),
         };
         let alone = guarantees.reach == Reach::Process;
         let stays = guarantees.crash == Crash::Process;
-        let why = why.or(match fault {
-            FaultKind::Kill if alone => Some("its memory dies with its process"),
-            FaultKind::Pair if stays => Some("a holder that is stopped goes on holding"),
-            FaultKind::Pair | FaultKind::Pause | FaultKind::Failpoint if alone => {
-                Some("all of it is one process: nobody comes while it is stopped")
+        why.or_else(|| {
+            match fault {
+                FaultKind::Kill if alone => Some("its memory dies with its process"),
+                FaultKind::Pair if stays => Some("a holder that is stopped goes on holding"),
+                FaultKind::Pair | FaultKind::Pause | FaultKind::Failpoint if alone => {
+                    Some("all of it is one process: nobody comes while it is stopped")
+                }
+                FaultKind::PauseWaiter if alone => Some("all of it is one process"),
+                FaultKind::Sleep if stays => Some("its holds have no lease"),
+                FaultKind::Sleep if alone => Some("its engine lives in the process that would sleep"),
+                FaultKind::Sleep if lab.name.is_none() => Some("its clock can be moved in a lab only"),
+                FaultKind::Break if alone => Some("no operator can reach into a process"),
+                _ => None,
             }
-            FaultKind::PauseWaiter if alone => Some("all of it is one process"),
-            FaultKind::Sleep if stays => Some("its holds have no lease"),
-            FaultKind::Sleep if lab.name.is_none() => Some("its clock can be moved in a lab only"),
-            FaultKind::Break if alone => Some("no operator can reach into a process"),
-            _ => None,
-        });
-        why.map(str::to_owned)
+            .map(str::to_owned)
+        })
     }
 
     pub(crate) fn key_specs(&self, name: &str, guarantees: &Guarantees) -> Vec<KeySpec> {

@@ -7,7 +7,7 @@ use tenure::{Client, EngineUrl, Guarantees};
 use crate::{
     cell::{Cell, CellResult, Outcome, Tick},
     faults::{FaultKind, Needs},
-    lab::Lab,
+    lab::{Lab, Setting},
     plan::Options,
     resource::Rule,
     trouble::{Result, Trouble},
@@ -43,6 +43,8 @@ pub struct Subject {
     pub seed: u64,
     /// How many processes.
     pub workers: u32,
+    /// How many faults are tried, and for how long each.
+    pub tried: (usize, std::time::Duration),
 }
 
 /// What a run came to.
@@ -53,6 +55,8 @@ pub struct RunResult {
     pub subject: Subject,
     /// Cell by cell.
     pub cells: Vec<CellResult>,
+    /// The signal by which somebody ended it early. What was done until then stands.
+    pub interrupted: Option<i32>,
 }
 
 impl RunResult {
@@ -68,22 +72,32 @@ impl RunResult {
 /// Runs every cell that was asked for on the engine that was asked for.
 ///
 /// # Errors
-/// If the engine cannot be started or reached, or somebody interrupts. What the run *finds* is in its result.
+/// If the engine cannot be started or reached, or somebody interrupts before the first fault was tried. What the run *finds*
+/// is in its result.
 pub async fn run(options: &Options, watch: &mut dyn Watch) -> Result<RunResult> {
-    tokio::select! {
-        done = run_all(options, watch) => done,
-        signal = crate::interrupted() => Err(Trouble::Interrupted(signal)),
+    let mut so_far = None;
+    let signal = tokio::select! {
+        done = run_all(options, watch, &mut so_far) => {
+            done?;
+            None
+        }
+        signal = crate::interrupted() => Some(signal),
+    };
+    let tried = |result: &RunResult| result.cells.iter().any(|cell| cell.report.is_some());
+    match (so_far, signal) {
+        (Some(result), None) => Ok(result),
+        (Some(result), signal) if tried(&result) => Ok(RunResult { interrupted: signal, ..result }),
+        (_, signal) => Err(Trouble::Interrupted(signal.unwrap_or_default())),
     }
 }
 
-async fn run_all(options: &Options, watch: &mut dyn Watch) -> Result<RunResult> {
-    let (lab, operator) = open(options).await?;
-    let guarantees = operator.guarantees().clone();
-    let subject = subject(options, &lab, &operator).await;
+async fn run_all(options: &Options, watch: &mut dyn Watch, so_far: &mut Option<RunResult>) -> Result<()> {
+    let (lab, operator) = open(options, Setting::Usual).await?;
+    let cells = options.cells(&lab, operator.guarantees());
+    let subject = subject(options, &lab, &operator, &cells).await;
     watch.starts(&subject);
-    let cells = options.cells(&lab, &guarantees);
+    let results = &mut so_far.insert(RunResult { subject, cells: Vec::new(), interrupted: None }).cells;
     let id = format!("{:08x}", fastrand::u32(..));
-    let mut results = Vec::new();
     for (fault, cannot) in cells {
         if let Some(why) = cannot {
             // What nobody asked for by name need not be mentioned as missing each time, but it is in the table.
@@ -93,11 +107,16 @@ async fn run_all(options: &Options, watch: &mut dyn Watch) -> Result<RunResult> 
             continue;
         }
         watch.cell_starts(fault);
+        // Some faults need servers that are set up for them, and leave them as nobody else would want them.
+        let (lab, operator) = match Setting::of(fault) {
+            Setting::Usual => (lab.clone(), operator.clone()),
+            setting => open(options, setting).await?,
+        };
         let cell = Cell {
             options,
-            lab: lab.clone(),
-            guarantees: guarantees.clone(),
-            operator: operator.clone(),
+            guarantees: operator.guarantees().clone(),
+            lab,
+            operator,
             fault,
             name: format!("tenure-verify/{id}/{fault}"),
             mutant: None,
@@ -109,15 +128,15 @@ async fn run_all(options: &Options, watch: &mut dyn Watch) -> Result<RunResult> 
     }
     // The operator's client has nothing to give back; an engine that is gone need not be waited for.
     let _ = tokio::time::timeout(std::time::Duration::from_secs(2), operator.close()).await;
-    Ok(RunResult { subject, cells: results })
+    Ok(())
 }
 
-async fn open(options: &Options) -> Result<(Arc<Lab>, Client)> {
+async fn open(options: &Options, setting: Setting) -> Result<(Arc<Lab>, Client)> {
     let lab = match &options.on {
         Some(url) => of_url(url, options).await?,
         None => {
             let name = options.lab;
-            let started = tokio::task::spawn_blocking(move || Lab::start(name)).await;
+            let started = tokio::task::spawn_blocking(move || Lab::start(name, setting)).await;
             started.map_err(|err| Trouble::internal("a lab", err))??
         }
     };
@@ -131,10 +150,13 @@ async fn of_url(url: &str, options: &Options) -> Result<Lab> {
         let why = "the memory of this process is no other's; `--lab memory` verifies that engine";
         return Err(Trouble::Usage(why.into()));
     }
-    let engine_faults = options.faults.iter().flatten().any(|fault| fault.needs() == Needs::Engine);
-    if engine_faults {
-        let why = "faults of the engine itself need an engine that is started here: use --lab";
-        return Err(Trouble::Usage(why.into()));
+    let allowed = |fault: &FaultKind| options.strikes.iter().any(|(ordered, _)| ordered == fault);
+    let refused = |fault: &&FaultKind| fault.needs() == Needs::Engine && !allowed(fault);
+    if let Some(fault) = options.faults.iter().flatten().find(refused) {
+        let why = format!(
+            "`{fault}` strikes the engine itself: use --lab to start one, or --strike {fault}=COMMAND if this one is yours to strike"
+        );
+        return Err(Trouble::Usage(why));
     }
     // A proxy can stand before servers whose names and ports are in the URL as they are, and are not told otherwise.
     let direct = !parsed.scheme().contains("sentinel") && !parsed.scheme().contains("cluster");
@@ -146,10 +168,15 @@ async fn of_url(url: &str, options: &Options) -> Result<Lab> {
         Vec::new()
     };
     let all = addresses.len() == parsed.hosts().len();
-    Ok(Lab::of_url(url, if all { addresses } else { Vec::new() }))
+    Ok(Lab::of_url(url, if all { addresses } else { Vec::new() }, &options.strikes))
 }
 
-async fn subject(options: &Options, lab: &Lab, operator: &Client) -> Subject {
+async fn subject(
+    options: &Options,
+    lab: &Lab,
+    operator: &Client,
+    cells: &[(FaultKind, Option<String>)],
+) -> Subject {
     let guarantees = operator.guarantees().clone();
     let facts = operator.examine().await.unwrap_or_default();
     let versions = facts.iter().filter(|fact| fact.name == "version" || fact.text.contains("ZooKeeper"));
@@ -162,5 +189,7 @@ async fn subject(options: &Options, lab: &Lab, operator: &Client) -> Subject {
         (None, None) => String::new(),
     };
     let ttl = options.ttl_on(&guarantees);
-    Subject { engine, version, topology, guarantees, ttl, seed: options.seed, workers: options.workers }
+    let tried = (cells.iter().filter(|(_, cannot)| cannot.is_none()).count(), options.time);
+    let (seed, workers) = (options.seed, options.workers);
+    Subject { engine, version, topology, guarantees, ttl, seed, workers, tried }
 }

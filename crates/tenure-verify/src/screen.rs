@@ -100,9 +100,12 @@ impl<W: Write> Json<W> {
 /// What a run is about, in a line.
 #[must_use]
 pub fn headline(subject: &Subject) -> String {
-    let Subject { engine, version, topology, guarantees, ttl, seed, workers } = subject;
+    let Subject { engine, version, topology, guarantees, ttl, seed, workers, tried: (faults, time) } =
+        subject;
     let grade = guarantees.grade;
-    format!("{engine}: {version}, {topology}; grade {grade}, lease {ttl:?}, {workers} workers, seed {seed}")
+    format!(
+        "{engine}: {version}, {topology}; grade {grade}, lease {ttl:?}, {workers} workers, seed {seed}, {faults} faults of {time:?}"
+    )
 }
 
 const fn word(outcome: Outcome) -> &'static str {
@@ -141,6 +144,12 @@ fn line(cell: &CellResult, colours: bool) -> String {
         counts.refused,
         counts.plain_lost,
     );
+    if counts.stalls > 0 {
+        let stalls = counts.stalls;
+        text.push_str(&format!(
+            "\n  the machine let workers stand still {stalls} times, who were given the time"
+        ));
+    }
     for (promise, verdict) in cell.report.iter().flat_map(|report| &report.verdicts) {
         let excuse = cell.excused.iter().find(|(excused, _)| excused == promise);
         match (verdict, excuse) {
@@ -152,6 +161,9 @@ fn line(cell: &CellResult, colours: bool) -> String {
             }
             (Verdict::Inconclusive { why }, _) if *promise == Promise::Bit => {
                 text.push_str(&format!("\n  {promise}: {why}"));
+                if let Some(why) = &cell.missed {
+                    text.push_str(&format!("\n  the last one that did not: {why}"));
+                }
             }
             _ => {}
         }
@@ -312,12 +324,14 @@ pub(crate) fn cell_json(cell: &CellResult) -> Value {
         "plain_lost": counts.plain_lost,
         "faults": counts.faults,
         "hits": counts.hits,
+        "stalls": counts.stalls,
+        "missed": cell.missed,
         "verdicts": verdicts,
     })
 }
 
 fn run_json(result: &RunResult) -> Value {
-    let Subject { engine, version, topology, guarantees, ttl, seed, workers } = &result.subject;
+    let Subject { engine, version, topology, guarantees, ttl, seed, workers, .. } = &result.subject;
     json!({
         "engine": engine,
         "version": version,
@@ -326,6 +340,7 @@ fn run_json(result: &RunResult) -> Value {
         "ttl_ms": ttl.as_millis() as u64,
         "seed": seed,
         "workers": workers,
+        "interrupted": result.interrupted.is_some(),
         "outcome": format!("{:?}", result.outcome()).to_lowercase(),
         "cells": result.cells.iter().map(cell_json).collect::<Vec<_>>(),
     })

@@ -81,6 +81,10 @@ pub(crate) enum Says {
     Event(Event),
     /// It is about to stop itself.
     Stops { worker: WorkerId, op: OpId, key: KeyId, point: Point, at: Nanos },
+    /// It had stopped itself, and goes on.
+    GoesOn { worker: WorkerId },
+    /// The machine, or somebody who stopped it, did not run it between these moments.
+    Stood { from: Nanos, to: Nanos },
     /// Its clock was told that the machine slept, while it held this.
     Slept { worker: WorkerId, op: OpId, held: bool, at: Nanos },
     /// It cannot go on.

@@ -183,6 +183,7 @@ impl ZookeeperEngine {
             0 | code::NODE_EXISTS => {
                 own.session.agreed(sent);
                 let mut facts = own.facts();
+                facts.was_exclusive |= facts.mode == Mode::Exclusive;
                 (facts.mode, facts.downgraded) = (Mode::Shared, true);
                 Ok(Renewal::Renewed(Some(Self::certain(&own.session, hold.claim, sent))))
             }
@@ -195,12 +196,12 @@ impl ZookeeperEngine {
         let sent = BootClock.now();
         let line = self.paths.line(&claim.key);
         let link = own.session.link().await?;
-        let (place, in_doubt, downgraded, evicted) = {
+        let (in_doubt, downgraded, evicted) = {
             let facts = own.facts();
-            (facts.place.clone(), facts.in_doubt, facts.downgraded, facts.evicted)
+            (facts.in_doubt, facts.downgraded, facts.evicted)
         };
-        let name = match place {
-            Some(place) => Some(place.name),
+        let name = match own.node(claim.id) {
+            Some(name) => Some(name),
             None if in_doubt => {
                 self.look(&link, &line).await?.of(claim.id, own.session.id()).map(|spot| spot.name.clone())
             }
@@ -318,7 +319,7 @@ impl Engine for ZookeeperEngine {
         let _gate = own.gate.lock().await;
         let link = own.session.link().await.map_err(|failure| trouble::of(failure, Op::Downgrade))?;
         self.read_evictions(&link).await.map_err(|failure| trouble::of(failure, Op::Downgrade))?;
-        let name = {
+        {
             let facts = own.facts();
             match &facts.place {
                 Some(place) if place.seq == hold.seq && !facts.evicted => {}
@@ -328,8 +329,8 @@ impl Engine for ZookeeperEngine {
                 let message = "permits have no weaker mode to downgrade to";
                 return Err(Error::invalid(message).in_op(Op::Downgrade));
             }
-            facts.place.as_ref().map(|place| place.name.clone()).unwrap_or_default()
-        };
+        }
+        let name = own.node(hold.claim.id).unwrap_or_default();
         self.try_downgrade(&own, hold, &name, sent)
             .await
             .map_err(|failure| trouble::of(failure, Op::Downgrade))

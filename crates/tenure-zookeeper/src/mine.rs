@@ -11,7 +11,10 @@ use std::{
 use tenure_core::{ClaimId, Mode, Seq};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
-use crate::{place::Spot, session::Session};
+use crate::{
+    place::{Spot, name},
+    session::Session,
+};
 
 /// Of so many released claims an attempt that is still on its way is refused.
 const MOST_BURIED: usize = 4096;
@@ -46,21 +49,32 @@ pub(crate) struct Facts {
     pub(crate) place: Option<Stood>,
     /// A place may have been taken that we were not told of.
     pub(crate) in_doubt: bool,
+    /// There is a mark beside its node that says so.
     pub(crate) downgraded: bool,
+    /// It was asked for as exclusive and is shared now.
+    pub(crate) was_exclusive: bool,
     pub(crate) evicted: bool,
     /// Who stood before it when it was last seen.
     pub(crate) ahead: Vec<Spot>,
 }
 
 /// The place that a claim has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stood {
-    /// The node's name in its line.
-    pub(crate) name: String,
+    /// The number that ends the name of its node; the rest of it is known from the claim and not kept.
+    pub(crate) rank: i32,
     pub(crate) seq: Seq,
 }
 
 impl Own {
+    /// The name of the node at which this claim, which is its own, stands.
+    pub(crate) fn node(&self, id: ClaimId) -> Option<String> {
+        let facts = self.facts();
+        // A holder that has become a reader keeps its node, and so its name.
+        let mode = if facts.was_exclusive { Mode::Exclusive } else { facts.mode };
+        facts.place.map(|place| name(id, mode, self.session.id(), place.rank))
+    }
+
     pub(crate) fn facts(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,6 +93,7 @@ impl Mine {
                 place: None,
                 in_doubt: false,
                 downgraded: false,
+                was_exclusive: false,
                 evicted: false,
                 ahead: Vec::new(),
             };

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tenure_core::{Claim, ClaimId, Mode, Note, Permits};
+use tenure_core::{ClaimId, Mode, Note, Permits};
 
 /// How many bytes of a key's own name stand in the name of its node.
 const MOST_NAME: usize = 200;
@@ -46,13 +46,18 @@ pub(crate) fn is_line_of(name: &str, key: &tenure_core::Key) -> bool {
 }
 
 /// What the name of a claim's place starts with: the server adds the number.
-pub(crate) fn prefix(claim: &Claim, mode: Mode, session: i64) -> String {
+pub(crate) fn prefix(id: ClaimId, mode: Mode, session: i64) -> String {
     let mode = match mode {
         Mode::Exclusive => "x".to_owned(),
         Mode::Shared => "s".to_owned(),
         Mode::Permits(permits) => format!("{}of{}", permits.take(), permits.of()),
     };
-    format!("{}-{mode}-{session:016x}-", claim.id)
+    format!("{id}-{mode}-{session:016x}-")
+}
+
+/// The whole name, as the server makes it.
+pub(crate) fn name(id: ClaimId, mode: Mode, session: i64, rank: i32) -> String {
+    format!("{}{rank:010}", prefix(id, mode, session))
 }
 
 /// The node beside a place whose holder has become a reader.
@@ -116,8 +121,9 @@ impl Line {
         self.0.iter().map(|spot| spot.mode).collect()
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|spot| spot.name == name)
+    /// Where this claim stands with this number.
+    pub(crate) fn find(&self, id: ClaimId, rank: i32) -> Option<usize> {
+        self.0.iter().position(|spot| spot.rank == rank && spot.id == id)
     }
 
     /// The place of this claim, taken in this session.
@@ -139,7 +145,7 @@ pub(crate) fn read_note(data: &[u8]) -> Note {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::{Key, Patience, Seq, Ttl};
+    use tenure_core::{Claim, Key, Patience, Seq, Ttl};
 
     use super::*;
 
@@ -160,7 +166,7 @@ mod tests {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Permits(Permits::new(2, 5).unwrap())] {
             for session in [1, -2, i64::MIN] {
                 let claim = claim();
-                let name = format!("{}{:010}", prefix(&claim, mode, session), 42);
+                let name = name(claim.id, mode, session, 42);
                 let spot: Spot = name.parse().unwrap();
                 assert_eq!((spot.id, spot.mode, spot.session, spot.rank), (claim.id, mode, session, 42));
             }
@@ -173,7 +179,7 @@ mod tests {
     #[test]
     fn a_line_is_in_the_order_of_its_numbers_and_knows_its_readers() {
         let claims = [claim(), claim(), claim()];
-        let name = |n: usize, rank: i32| format!("{}{rank:010}", prefix(&claims[n], Mode::Exclusive, 7));
+        let name = |n: usize, rank: i32| name(claims[n].id, Mode::Exclusive, 7, rank);
         let names = [name(0, 12), "stranger".into(), name(1, 3), weak(claims[1].id), name(2, 9)];
         let line = Line::read(&names);
         assert_eq!(line.0.iter().map(|spot| spot.rank).collect::<Vec<_>>(), [3, 9, 12]);
@@ -183,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_number_past_the_last_is_seen_as_such() {
-        let name = format!("{}-2147483648", prefix(&claim(), Mode::Exclusive, 7));
+        let name = format!("{}-2147483648", prefix(claim().id, Mode::Exclusive, 7));
         assert!(name.parse::<Spot>().unwrap().rank < 0);
     }
 

@@ -140,6 +140,8 @@ impl Session {
     /// Proves that the leader knows the session, and reads the evictions. Any number of callers share one trip that begins
     /// after they called.
     pub(crate) async fn beat(&self) -> Result<(), Failure> {
+        // Many holds are renewed in several calls, one after the other in one breath: they are to wish together.
+        tokio::task::yield_now().await;
         match self.try_beat().await {
             // Over a connection that had died unnoticed, as all have after a long pause: another one tells.
             Err(Failure::Gone | Failure::NotSent) => self.try_beat().await,
@@ -298,7 +300,11 @@ async fn keep_up(shared: Arc<Shared>, mut link: Arc<Link>) {
             };
             tokio::select! {
                 // Not because somebody holds: a claim that comes after a long silence must know how long it can hold.
-                _ = timeout(shared.timeout / BEAT, next) => shared.beat(&link).await,
+                _ = timeout(shared.timeout / BEAT, next) => {
+                    // Whoever wishes in the same breath is counted in.
+                    tokio::task::yield_now().await;
+                    shared.beat(&link).await;
+                }
                 () = link.ended() => break,
                 () = shared.closing.notified() => return,
             }

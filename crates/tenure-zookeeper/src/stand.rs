@@ -61,15 +61,15 @@ impl ZookeeperEngine {
         let path = self.paths.line(&claim.key);
         let (mode, place, in_doubt) = {
             let facts = own.facts();
-            (facts.mode, facts.place.clone(), facts.in_doubt)
+            (facts.mode, facts.place, facts.in_doubt)
         };
         if place.is_some() || in_doubt || claim.patience == Patience::Try {
             if place.is_some() && own.session.runs_low(sent) {
                 own.session.beat().await?;
             }
             let line = self.look(&link, &path).await?;
-            if let Some(place) = &place
-                && line.find(&place.name).is_some()
+            if let Some(place) = place
+                && line.find(claim.id, place.rank).is_some()
             {
                 if own.session.ear().has_unread() {
                     self.read_evictions(&link).await?;
@@ -89,7 +89,7 @@ impl ZookeeperEngine {
                 if let Some(stat) = stat(&link, &format!("{path}/{}", spot.name)).await? {
                     let seq = seq_of(&stat).ok_or(Failure::Garbled)?;
                     self.clock_was(stat.created_at, sent);
-                    own.facts().place = Some(Stood { name: spot.name.clone(), seq });
+                    own.facts().place = Some(Stood { rank: spot.rank, seq });
                     own.facts().in_doubt = false;
                     return Ok(self.answer(own, claim, &line, sent));
                 }
@@ -116,7 +116,7 @@ impl ZookeeperEngine {
     /// nobody who counts, though some may have gone since.
     async fn take(&self, link: &Link, own: &Own, claim: &Claim, path: &str) -> Result<Line, Failure> {
         let mode = own.facts().mode;
-        let name = format!("{path}/{}", prefix(claim, mode, own.session.id()));
+        let name = format!("{path}/{}", prefix(claim.id, mode, own.session.id()));
         let data = write_note(&claim.note);
         for _ in 0..TRIES {
             let sent = BootClock.now();
@@ -137,7 +137,7 @@ impl ZookeeperEngine {
                     self.knows(&claim.key);
                     let (node, stat) = read_created(&body).ok_or(Failure::Garbled)?;
                     self.clock_was(stat.created_at, sent);
-                    let node = node.rsplit('/').next().unwrap_or_default().to_owned();
+                    let node = node.rsplit('/').next().unwrap_or_default();
                     let rank = node.parse::<Spot>().map_or(-1, |spot| spot.rank);
                     let Some(seq) = seq_of(&stat).filter(|_| (0..i32::MAX).contains(&rank)) else {
                         // Beyond the last number there is no order: two could hold.
@@ -146,7 +146,7 @@ impl ZookeeperEngine {
                     };
                     {
                         let mut facts = own.facts();
-                        facts.place = Some(Stood { name: node, seq });
+                        facts.place = Some(Stood { rank, seq });
                         facts.in_doubt = false;
                     }
                     return read_line(children.answer().await);
@@ -177,16 +177,18 @@ impl ZookeeperEngine {
         path: &str,
         line: &Line,
     ) -> Result<Attempt, Failure> {
-        let (mode, name) = {
+        let (mode, place) = {
             let facts = own.facts();
-            (facts.mode, facts.place.as_ref().map(|place| place.name.clone()).unwrap_or_default())
+            (facts.mode, facts.place)
         };
+        let name = own.node(claim.id).unwrap_or_default();
         match link.send(&Request::Delete { path: &format!("{path}/{name}") }).answer().await {
             Ok(_) | Err(Failure::Code(code::NO_NODE)) => {}
             Err(failure) => return Err(failure),
         }
         self.mine.forget(claim.id);
-        let ahead = line.find(&name).unwrap_or(line.0.len());
+        let at = place.and_then(|place| line.find(claim.id, place.rank));
+        let ahead = at.unwrap_or(line.0.len());
         Ok(Attempt::Busy(busy(&line.0[..ahead], mode)))
     }
 
@@ -196,8 +198,8 @@ impl ZookeeperEngine {
         if facts.evicted {
             return None;
         }
-        let place = facts.place.clone()?;
-        let at = line.find(&place.name)?;
+        let place = facts.place?;
+        let at = line.find(claim.id, place.rank)?;
         let ttl = Some(Self::certain(&own.session, claim, sent));
         let seat = seat(own, &place);
         let ahead = &line.0[..at];
@@ -221,7 +223,7 @@ impl ZookeeperEngine {
         let link = own.session.link().await?;
         let (mode, mut ahead, place) = {
             let facts = own.facts();
-            let Some(place) = facts.place.clone() else { return Ok(Turn::Again) };
+            let Some(place) = facts.place else { return Ok(Turn::Again) };
             (facts.mode, facts.ahead.clone(), place)
         };
         loop {
@@ -251,7 +253,7 @@ impl ZookeeperEngine {
             // Who else left is not known: only one was watched.
             let children = link.send(&Request::Children { path: &path, watch: false });
             let line = read_line(children.answer().await)?;
-            let Some(at) = line.find(&place.name) else { return Ok(Turn::Again) };
+            let Some(at) = line.find(claim.id, place.rank) else { return Ok(Turn::Again) };
             ahead = line.0[..at].to_vec();
         }
     }

@@ -19,6 +19,8 @@ mod heartbeat;
 mod held;
 #[path = "common/hot.rs"]
 mod hot;
+#[path = "etcd/parts.rs"]
+mod parts;
 #[path = "etcd/rival.rs"]
 mod rival;
 
@@ -53,6 +55,7 @@ fn main() {
         ("hot-key", || hot::measure("at least 10 with nothing inside")),
         ("held", || held::measure("5")),
         ("heartbeat", heartbeat::measure),
+        ("parts", parts::measure),
     ]);
 }
 

@@ -18,6 +18,8 @@ mod handoff;
 mod held;
 #[path = "common/hot.rs"]
 mod hot;
+#[path = "postgres/parts.rs"]
+mod parts;
 #[path = "postgres/rival.rs"]
 mod rival;
 
@@ -48,6 +50,7 @@ fn main() {
         ("handoff", || handoff::measure("at most 3")),
         ("hot-key", || hot::measure("at least 10 with nothing inside")),
         ("held", || held::measure("10")),
+        ("parts", parts::measure),
     ]);
 }
 

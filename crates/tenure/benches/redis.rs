@@ -17,6 +17,8 @@ mod handoff;
 mod held;
 #[path = "common/hot.rs"]
 mod hot;
+#[path = "redis/parts.rs"]
+mod parts;
 #[path = "redis/rival.rs"]
 mod rival;
 
@@ -48,6 +50,7 @@ fn main() {
         ("quorum", quorum),
         ("hot-key", || hot::measure("at least 10 with nothing inside, at most 0.1")),
         ("held", || held::measure("5")),
+        ("parts", parts::measure),
     ]);
 }
 

@@ -37,11 +37,12 @@ pub(crate) struct Cleaner {
     jobs: mpsc::Sender<Message>,
     engine: Arc<dyn Engine>,
     observer: Arc<Observer>,
-    /// Verbs of local engines do not wait for a network: a release is tried on the spot, which also works where
-    /// no runtime is left.
+    /// Verbs of local engines do not wait for a network: a release also works where no runtime is left.
     local: bool,
     lapses: bool,
     runtime: Handle,
+    /// Held once by this, and once by each release that has not ended.
+    unfinished: Arc<()>,
 }
 
 impl Cleaner {
@@ -55,21 +56,26 @@ impl Cleaner {
         tasks.spawn(clean(queue));
         let local = guarantees.reach < Reach::Network;
         let lapses = guarantees.crash == Crash::Lease;
-        Self { jobs, engine, observer, local, lapses, runtime: tasks.runtime.clone() }
+        let (runtime, unfinished) = (tasks.runtime.clone(), Arc::new(()));
+        Self { jobs, engine, observer, local, lapses, runtime, unfinished }
     }
 
     /// Sees to it that the claim neither holds nor waits, without making anybody wait.
+    ///
+    /// The release is begun on the spot, unless many are under way. Where a connection carries one request at a time,
+    /// whatever the caller asks for next must not come before it: somebody else waits for the release.
     pub(crate) fn release(&self, claim: Claim, answered: Answered) {
-        let mut job: Job = Box::pin(release(
-            self.engine.clone(),
-            claim.clone(),
-            answered,
-            self.observer.clone(),
-            self.lapses,
-        ));
-        if self.local {
+        let release =
+            release(self.engine.clone(), claim.clone(), answered, self.observer.clone(), self.lapses);
+        let unfinished = self.unfinished.clone();
+        let mut job: Job = Box::pin(async move {
+            let _unfinished = unfinished;
+            release.await;
+        });
+        let orphaned = self.jobs.is_closed();
+        let few = Arc::strong_count(&self.unfinished) <= AT_ONCE + 1;
+        if self.local || (few && !orphaned) {
             // A verb may need a timer, and a timer a runtime: this client's own or, when that is gone, another.
-            let orphaned = self.jobs.is_closed();
             let runtime =
                 if orphaned { crate::blocking::runtime().map(Runtime::handle) } else { Ok(&self.runtime) };
             let runtime = match runtime {

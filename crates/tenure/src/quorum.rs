@@ -1,10 +1,12 @@
 //! A quorum: an engine over engines, Redlock done right.
 
 mod attempt;
+mod chores;
 mod claims;
 mod look;
 mod member;
 mod numbers;
+mod pending;
 mod release;
 mod renew;
 mod settings;
@@ -22,6 +24,7 @@ use tenure_core::{
 };
 
 use self::{
+    chores::Chores,
     claims::Claims,
     member::Roster,
     numbers::Numbers,
@@ -87,6 +90,7 @@ struct Inner {
     /// Until when each member is known not to count.
     quarantines: Mutex<Vec<Option<Moment>>>,
     turns: Turns,
+    chores: Chores,
 }
 
 impl Quorum {
@@ -160,8 +164,10 @@ impl Quorum {
         let fenced = !settings.without_fences;
         let guarantees = roster.agree(|known| promise(known, known.len() < count, fenced));
         let quarantines = Mutex::new(vec![None; count]);
-        let (claims, numbers, turns) = (Mutex::default(), Mutex::default(), Turns::default());
-        let inner = Inner { roster, settings, guarantees, fenced, claims, numbers, quarantines, turns };
+        let (claims, numbers) = (Mutex::default(), Mutex::default());
+        let (turns, chores) = (Turns::default(), Chores::default());
+        let inner =
+            Inner { roster, settings, guarantees, fenced, claims, numbers, quarantines, turns, chores };
         Arc::new(Self { inner: Arc::new(inner) })
     }
 
@@ -192,6 +198,7 @@ fn promise(known: &[Guarantees], unknown: bool, fenced: bool) -> Guarantees {
         // Of a member that was not reached yet, the least is expected, so that it can join.
         fences: if unknown || !fenced { Fences::ClockBound } else { met.fences },
         floors: Floors::Ignored,
+        min_ttl: met.min_ttl.max(settings::MIN_TTL),
         ..met
     }
 }

@@ -59,16 +59,24 @@ struct Watched {
 /// When a hold is renewed.
 #[derive(Clone, Copy)]
 struct Due {
-    /// Together with others that are due: many holds taken one after the other are soon renewed in one call.
+    /// Together with others that are due: many holds taken one after the other are renewed in one call, from the second on.
     early: Moment,
     /// On its own.
     at: Moment,
 }
 
 impl Due {
+    /// For a hold that was just taken. Unless it is soon given back it joins the next renewal of others, this once sooner
+    /// than it must, and has their rhythm from then on.
+    fn first(sent: Moment, every: Duration) -> Self {
+        Self { early: sent + every / 16, at: sent + every }
+    }
+
+    /// For one that was renewed. Whoever is half way goes with others that are due: of two rhythms one is always half
+    /// way, or more, when the other one is due, so that there is one in the end. There are two where a hold is told at
+    /// first how little is left of a session that others keep up.
     fn after(sent: Moment, every: Duration) -> Self {
-        let at = sent + every;
-        Self { early: at - every / 4, at }
+        Self { early: sent + every / 2, at: sent + every }
     }
 }
 
@@ -104,7 +112,7 @@ impl Watchdog {
     }
 
     pub(crate) fn watch(&self, hold: &Arc<Hold>, upkeep: Upkeep, sent: Moment) {
-        let due = (upkeep == Upkeep::Renewed).then(|| Due::after(sent, hold.lease / 3));
+        let due = (upkeep == Upkeep::Renewed).then(|| Due::first(sent, hold.lease / 3));
         let deadline = hold.deadline();
         let mut holds = lock(&self.holds);
         let at = holds.slots.insert(Watched { hold: hold.clone(), due, deadline, lost: false });
@@ -267,4 +275,22 @@ impl Watchdog {
 enum Look {
     Due(Vec<Arc<Hold>>),
     Nap(Option<Moment>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_rhythms_become_one() {
+        let every = Duration::from_millis(5000);
+        for apart in 0..5000 {
+            let mut dues = [0, apart].map(|ms| Due::after(Moment::new(Duration::from_millis(ms)), every));
+            for _ in 0..3 {
+                let now = dues.iter().map(|due| due.at).min().unwrap();
+                dues.iter_mut().filter(|due| due.early <= now).for_each(|due| *due = Due::after(now, every));
+            }
+            assert_eq!(dues[0].at, dues[1].at, "{apart} ms apart");
+        }
+    }
 }

@@ -34,10 +34,14 @@ fn main() -> ExitCode {
 fn growth(time: Duration, dir: &Path) {
     let redis = Redis::start(Default::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for (name, on) in
-        [("memory", Some("memory:growth".to_owned())), ("file", None), ("redis", Some(redis.url()))]
-    {
+    let engines = [
+        ("memory", Some("memory:growth".to_owned()), None),
+        ("file", None, None),
+        ("redis", Some(redis.url()), redis.info("process_id").unwrap().parse().ok()),
+    ];
+    for (name, on, process) in engines {
         let mut options = Options::new(std::env::current_exe().unwrap());
+        options.engine_process = process;
         (options.on, options.time, options.tasks) = (on, time, 1);
         let growth = runtime.block_on(grow(&options, &mut Say(name))).unwrap();
         for (what, plot) in growth.plots() {

@@ -61,4 +61,8 @@ fn growth() {
     assert!(steps("/waiters/0/points") >= 6, "{seen}");
     assert!(steps("/keys/0/points") >= 4, "{seen}");
     assert_eq!(steps("/processes/0/points"), 7);
+    assert_eq!(steps("/weights"), 2, "without the engine's process: {seen}");
+    for weight in seen["weights"].as_array().unwrap() {
+        assert!(weight["of"].as_u64() > Some(0) && weight["bytes"].as_u64() > Some(0), "{weight}");
+    }
 }

@@ -16,6 +16,7 @@ fn options_that_cannot_be() {
     refused(&["--processes", "0"], 64, "--processes");
     refused(&["--for", "1ms"], 64, "--for");
     refused(&["--growth", "--only", "hot"], 64, "--only");
+    refused(&["--engine-pid", "1"], 64, "--growth");
 }
 
 #[test]

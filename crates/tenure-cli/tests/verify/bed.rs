@@ -1,13 +1,14 @@
 //! One run at a time, with a limit, and what it said.
 
 use std::{
-    io::Read,
+    io::{BufRead, BufReader, Read},
     process::{Command, ExitStatus, Stdio},
     sync::{Mutex, PoisonError, mpsc},
     thread,
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 pub(crate) const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
@@ -26,16 +27,32 @@ pub(crate) struct Run {
 
 /// Runs `tenure verify` to its end, alone.
 pub(crate) fn verify(args: &[&str]) -> Run {
+    verify_until(args, "")
+}
+
+/// The same, and interrupts it when it says a line that starts so; never if that is empty.
+pub(crate) fn verify_until(args: &[&str], line: &str) -> Run {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(TENURE);
     command.arg("verify").args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // An engine of the tester's own is not to be struck.
     command.env("TENURE_URL", "redis://127.0.0.1:1");
     let mut child = command.spawn().unwrap();
-    let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let (tell, told) = mpsc::channel();
     let words = tell.clone();
-    thread::spawn(move || words.send((true, read(&mut out))));
+    let (pid, line) = (Pid::from_child(&child), line.to_owned());
+    thread::spawn(move || {
+        let mut text = String::new();
+        let mut lines = BufReader::new(out);
+        while lines.read_line(&mut text).unwrap() > 0 {
+            let last = text.trim_end().lines().last().unwrap_or_default();
+            if !line.is_empty() && last.starts_with(&line) {
+                kill_process(pid, Signal::INT).unwrap();
+            }
+        }
+        words.send((true, text))
+    });
     thread::spawn(move || tell.send((false, read(&mut err))));
     let mut said = [String::new(), String::new()];
     for _ in 0..2 {

@@ -29,6 +29,14 @@ fn memory() {
 }
 
 #[test]
+fn what_cannot_be_done_to_one_process_is_left_out_and_said() {
+    let run = verify(&["--json", "--lab", "memory", "--for", "300ms", "--hits", "0"]).exits(0).run();
+    let cells = run["cells"].as_array().unwrap();
+    let sleep = cells.iter().find(|cell| cell["fault"] == "sleep").unwrap();
+    assert_eq!(sleep["skipped"], "its engine lives in the process that would sleep", "{run}");
+}
+
+#[test]
 fn redis() {
     holds("redis", &["kill", "pause", "failpoint", "pair", "cut", "reply"]);
 }

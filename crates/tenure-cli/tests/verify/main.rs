@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bed;
+mod engine;
 mod labs;
 mod mutants;
+mod on;
 mod page;
 mod refused;

@@ -4,12 +4,14 @@ use crate::bed::verify;
 
 #[test]
 fn a_wrong_call_is_refused_at_once() {
-    let wrong: [(&[&str], &str); 5] = [
+    let wrong: [(&[&str], &str); 7] = [
         (&["--lab", "oracle"], "there is no lab `oracle`"),
         (&["--faults", "fire"], "there is no fault `fire`"),
         (&["--on", "memory:x"], "--lab memory"),
         (&["--mutants", "--only", "right"], "there is no wrong way `right`"),
         (&["--on", "redis://127.0.0.1:1", "--faults", "flush"], "use --lab"),
+        (&["--strike", "flush=true"], "name it by --on"),
+        (&["--on", "redis://127.0.0.1:1", "--strike", "kill=true"], "is done to clients"),
     ];
     for (args, words) in wrong {
         let run = verify(args).exits(64);

@@ -66,14 +66,19 @@ fn watching_less_than_the_blockers_sleeps() {
     assert!(sleepers(head, &lines) > 0);
 }
 
-/// Any blocker would do for correctness. The nearest keeps a departure from waking everybody behind it.
+/// Any blocker would do for correctness. The nearest keep a departure from waking everybody behind it.
 #[test]
 fn a_waiter_watches_the_nearest_place_it_cannot_hold_beside() {
     for line in checked_lines() {
         let (&mode, ahead) = line.split_last().unwrap();
         let watched = line::blockers(ahead, mode);
         assert!(ahead[watched.end..].iter().all(|&behind| fit(&[behind, mode])), "{line:?}");
-        let only_the_sum = watched == (0..ahead.len()) && ahead.iter().all(|&other| fit(&[other, mode]));
+        // Only the sum stands in the way: of the nearest, and of fewer it would not.
+        let too_many = |some: &[Mode]| !fit(&[some, &[mode]].concat());
+        let only_the_sum = watched.end == ahead.len()
+            && ahead.iter().all(|&other| fit(&[other, mode]))
+            && (fit_at_end(ahead, mode)
+                || (too_many(&ahead[watched.clone()]) && !too_many(&ahead[watched.start + 1..])));
         assert!(only_the_sum || (watched.len() == 1 && !fit(&[ahead[watched.start], mode])), "{line:?}");
     }
 }

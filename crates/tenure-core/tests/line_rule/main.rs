@@ -7,6 +7,7 @@
 //! Complete over 11,110 lines of up to four places in ten modes and 9,330 lines of up to five in six.
 
 mod blockers;
+mod front;
 mod living;
 
 use std::collections::BTreeSet;

@@ -60,6 +60,37 @@ async fn a_renewal_costs_the_same_for_one_lock_or_a_thousand() -> Result {
     Ok(())
 }
 
+/// A claim that finds nobody in line learns that it holds, and nothing else: no line is read and none is sent. The second in
+/// line learns all of it in the same call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_alone_reads_no_line() -> Result {
+    let server = Etcd::start(EtcdOptions::default())?;
+    let proxy = Proxy::start(server.addr())?;
+    let engine = open(&format!("etcd://{}", proxy.addr())).await?;
+    let other = open(&server.url()).await?;
+    let down = || proxy.counts().down.forwarded;
+    // The lease is there by then, and so are the headers that all answers have.
+    hold(&engine, &claim("first")?).await?;
+    let alone = claim("alone")?;
+    hold(&engine, &alone).await?;
+    // HTTP/2 and the watch of the session have a word of their own to say now and then.
+    let mut least = u64::MAX;
+    for n in 0..5 {
+        let before = down();
+        hold(&engine, &claim(&format!("alone/{n}"))?).await?;
+        least = least.min(down() - before);
+    }
+    ensure!(least < 120, "{least} bytes say that a claim holds which is alone");
+    // Whether it does is seen by others, and by itself when it asks again.
+    let second = Claim { key: alone.key.clone(), ..claim("second")? };
+    crate::support::wait(&other, &second).await?;
+    hold(&engine, &alone).await?;
+    let_go(&other, &second).await?;
+    let_go(&engine, &alone).await?;
+    hold(&other, &Claim { id: ClaimId::fresh(), ..second }).await?;
+    Ok(())
+}
+
 /// A place that asks for more time than its lease has is moved to one that has it, and keeps its number.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_longer_lease_moves_the_place_and_keeps_its_number() -> Result {

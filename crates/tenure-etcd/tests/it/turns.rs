@@ -76,21 +76,54 @@ async fn readers_behind_one_writer_wake_together() -> Result {
     Ok(())
 }
 
-/// Where only the sum of permits is in the way, whoever leaves wakes the waiter.
+fn of_three(key: &str, take: u32) -> Result<Claim> {
+    Ok(Claim { mode: Mode::Permits(Permits::new(take, 3)?), id: ClaimId::fresh(), ..claim(key)? })
+}
+
+/// Where only the sum of permits is in the way, who waits counts who leaves, and knows that it holds without asking.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn permits_that_are_given_back_wake_whoever_they_may_suffice_for() -> Result {
+async fn permits_that_are_given_back_wake_whom_they_suffice_for() -> Result {
     let engine = open(&url()?).await?;
-    let of_three = |take| -> Result<Claim> {
-        Ok(Claim { mode: Mode::Permits(Permits::new(take, 3)?), id: ClaimId::fresh(), ..claim("permits")? })
-    };
-    let (one, two, third) = (of_three(1)?, of_three(1)?, of_three(2)?);
+    let (one, two) = (of_three("permits", 1)?, of_three("permits", 1)?);
+    let (third, fourth) = (of_three("permits", 2)?, of_three("permits", 1)?);
     hold(&engine, &one).await?;
     hold(&engine, &two).await?;
-    wait(&engine, &third).await?;
+    let seat = wait(&engine, &third).await?.seat.unwrap();
+    let behind = wait(&engine, &fourth).await?.seat.unwrap();
     let (turn, released) =
         futures_util::join!(within("it is woken", engine.turn(&third)), let_go(&engine, &one));
     released?;
-    ensure_eq!(turn?, Turn::Again, "the turn");
+    ensure_eq!(turn?, Turn::Holds(seat), "the turn");
     hold(&engine, &third).await?;
+    // What was given back before it began to watch does not suffice; what is given back then does.
+    let (turn, released) =
+        futures_util::join!(within("it is woken", engine.turn(&fourth)), let_go(&engine, &two));
+    released?;
+    ensure_eq!(turn?, Turn::Holds(behind), "the turn of the one behind");
+    let_go(&engine, &third).await?;
+    let_go(&engine, &fourth).await
+}
+
+/// A permit that is given back is one waiter's: those behind it sleep on, however many they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permit_given_back_wakes_one_waiter_and_nobody_else() -> Result {
+    let engine = open(&url()?).await?;
+    let claims = (0..8).map(|_| of_three("crowd", 1)).collect::<Result<Vec<_>>>()?;
+    for claim in &claims[..3] {
+        hold(&engine, claim).await?;
+    }
+    let mut seats = Vec::new();
+    for claim in &claims[3..] {
+        seats.push(wait(&engine, claim).await?.seat.unwrap());
+    }
+    let mut turns: Vec<_> = claims[3..].iter().map(|claim| engine.turn(claim)).collect();
+    let rest = turns.split_off(1);
+    let (first, released) =
+        futures_util::join!(within("the next is woken", turns.pop().unwrap()), let_go(&engine, &claims[1]));
+    released?;
+    ensure_eq!(first?, Turn::Holds(seats[0]), "the turn of the next");
+    let others = futures_util::future::select_all(rest);
+    let woken = tokio::time::timeout(Duration::from_millis(300), others).await;
+    ensure_eq!(woken.is_err(), true, "somebody else was woken");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Answered, Attempt, Claim, Engine, ErrorKind, Mode, Patience, Renewal, Seq, Ttl};
+use tenure_core::{Answered, Attempt, Claim, Engine, ErrorKind, Mode, Patience, Released, Renewal, Seq, Ttl};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq, mariadb::MariaDb};
 
 use crate::support::{
@@ -178,6 +178,51 @@ async fn a_line_of_another_life_gets_a_whole_lease() -> Result {
         let_go(&engine, &other).await?;
     }
     Ok(())
+}
+
+/// Whoever gives back what has lapsed had no place any more, alone or in a line of several.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_lapsed_is_not_given_back() -> Result {
+    let server = MariaDb::shared()?;
+    let engine = open(&server.url()).await?;
+    let alone = exclusive("lapsed/alone")?;
+    hold(&engine, &alone).await?;
+    deadlines(server, "lapsed/alone", "1")?;
+    ensure_eq!(engine.release(&alone, Answered::All).await?, Released::NotHeld, "the release of one alone");
+    let (holder, waiter) = (exclusive("lapsed/line")?, exclusive("lapsed/line")?);
+    hold(&engine, &holder).await?;
+    let seat = wait(&engine, &waiter).await?.seat.ok_or_else(|| Failure::new("no seat"))?;
+    server.sql(&format!("UPDATE tenure_places SET deadline = 1 WHERE seq = {}", seat.seq))?;
+    ensure_eq!(
+        engine.release(&waiter, Answered::All).await?,
+        Released::NotHeld,
+        "the release of one in line"
+    );
+    let_go(&engine, &holder).await?;
+    ensure_eq!(line(&engine, "lapsed/line").await?.len(), 0, "places");
+    Ok(())
+}
+
+/// A release that is the first verb in another life of the server gives those who stay a whole lease, from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_first_in_another_life_renews_the_rest() -> Result {
+    let server = MariaDb::shared()?;
+    let engine = open(&server.url()).await?;
+    let (holder, waiter) = (exclusive("life/leaves")?, exclusive("life/leaves")?);
+    let seq = hold(&engine, &holder).await?.seat.seq;
+    wait(&engine, &waiter).await?;
+    let h = hash("life/leaves")?;
+    server.sql(&format!(
+        "UPDATE tenure_lines SET life = X'0000000000000000' WHERE h = {h};
+         UPDATE tenure_places SET deadline = 1 WHERE h = {h} AND seq = {seq}"
+    ))?;
+    let_go(&engine, &waiter).await?;
+    let rest = line(&engine, "life/leaves").await?;
+    let left = rest.first().and_then(|place| place.lease_left).unwrap_or_default();
+    let whole = holder.ttl.get();
+    // A lease that nobody has started yet is shown as a whole one.
+    ensure!(rest.len() == 1 && left > whole / 2 && left < whole, "{left:?} are left: {rest:?}");
+    let_go(&engine, &holder).await
 }
 
 /// Many holds are renewed at once, in whatever order, each by its own number.

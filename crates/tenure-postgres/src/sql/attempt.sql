@@ -24,24 +24,25 @@ BEGIN
 -- [level.sql]
 -- [lock.sql]
 -- [clock.sql]
-  -- Numbers are drawn here, where nobody else can draw one for this key. Most find nobody in line.
-  INSERT INTO @places (key, seq, id, mode, take, total, state, holds, ttl, deadline, taken, life, client, note)
-    SELECT p_key, nextval('@numbers'), p_id, p_mode, p_take, p_total, 0, true, p_ttl, v_now + p_ttl, v_now, v_life,
+  -- Numbers are drawn here, where nobody else can draw one for this key. A key without rows is nobody's.
+  INSERT INTO @places (key, slot, seq, id, mode, take, total, state, holds, ttl, deadline, taken, life, client, note)
+    SELECT p_key, 0, nextval('@numbers'), p_id, p_mode, p_take, p_total, 0, true, p_ttl, v_now + p_ttl, v_now, v_life,
       p_client, p_note
-    WHERE NOT EXISTS (SELECT FROM @places WHERE key = p_key)
+    WHERE NOT EXISTS (SELECT FROM @places WHERE key = p_key AND slot = 0)
     RETURNING seq INTO number;
   IF FOUND THEN
     RETURN ARRAY[1, number, v_life];
   END IF;
   number := -1;
   PERFORM @v_purge(p_key, p_id, v_now, v_life);
-  SELECT seq, mode, take, total, state, holds INTO mine FROM @places WHERE key = p_key AND id = p_id;
+  SELECT slot, seq, mode, take, total, state, holds INTO mine FROM @places
+    WHERE key = p_key AND id = p_id AND state < 4;
   IF FOUND THEN
     IF mine.state <> 0 THEN
       RETURN ARRAY[CASE mine.state WHEN 2 THEN -2 ELSE -1 END];
     END IF;
     UPDATE @places SET ttl = greatest(ttl, p_ttl), deadline = greatest(deadline, v_now + p_ttl)
-      WHERE key = p_key AND seq = mine.seq;
+      WHERE key = p_key AND slot = mine.slot;
     IF mine.holds THEN
       RETURN ARRAY[1, mine.seq, v_life];
     END IF;
@@ -63,10 +64,16 @@ BEGIN
     END IF;
   END IF;
   IF number < 0 AND (fits OR p_waits) THEN
-    INSERT INTO @places (key, seq, id, mode, take, total, state, holds, ttl, deadline, taken, life, client, note)
-      VALUES (p_key, nextval('@numbers'), p_id, p_mode, p_take, p_total, 0, fits, p_ttl, v_now + p_ttl, v_now, v_life,
-        p_client, p_note)
-      RETURNING seq INTO number;
+    number := nextval('@numbers');
+    UPDATE @places SET seq = number, id = p_id, mode = p_mode, take = p_take, total = p_total, state = 0, holds = true,
+        ttl = p_ttl, deadline = v_now + p_ttl, taken = v_now, life = v_life, client = p_client, note = p_note, turn = 0
+      WHERE key = p_key AND slot = 0 AND state = 4 AND front.places = 0;
+    IF NOT FOUND THEN
+      UPDATE @places SET many = true WHERE key = p_key AND slot = 0 AND NOT many;
+      INSERT INTO @places (key, slot, seq, id, mode, take, total, state, holds, ttl, deadline, taken, life, client, note)
+        VALUES (p_key, number, number, p_id, p_mode, p_take, p_total, 0, fits, p_ttl, v_now + p_ttl, v_now, v_life,
+          p_client, p_note);
+    END IF;
     IF fits THEN
       RETURN ARRAY[1, number, v_life];
     END IF;

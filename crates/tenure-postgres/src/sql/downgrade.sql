@@ -12,14 +12,14 @@ BEGIN
 -- [lock.sql]
 -- [clock.sql]
   PERFORM @v_purge(p_key, NULL, v_now, v_life);
-  SELECT mode INTO v_mode FROM @places WHERE key = p_key AND seq = p_seq AND id = p_id AND state = 0;
+  SELECT mode INTO v_mode FROM @places WHERE key = p_key AND slot IN (0, p_seq) AND seq = p_seq AND id = p_id AND state = 0;
   IF NOT FOUND THEN
     RETURN 0;
   ELSIF v_mode = 2 THEN
     RETURN -1;
   END IF;
   UPDATE @places SET mode = 1, ttl = greatest(ttl, p_ttl), deadline = greatest(deadline, v_now + p_ttl)
-    WHERE key = p_key AND seq = p_seq;
+    WHERE key = p_key AND slot IN (0, p_seq) AND seq = p_seq;
   PERFORM @v_settle(p_key, p_id, v_life);
   RETURN 1;
 END

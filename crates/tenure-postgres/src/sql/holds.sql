@@ -16,17 +16,18 @@ BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     -- The caller's snapshot may be older than the lock. If the row has changed since, that is an error here (40001)
     -- and not a look at the past.
-    PERFORM 1 FROM @places WHERE key = p_key AND seq = v_seq FOR UPDATE;
+    PERFORM 1 FROM @places WHERE key = p_key AND slot IN (0, v_seq) AND seq = v_seq FOR UPDATE;
   END IF;
 -- [clock.sql]
   -- What another life of the server wrote has not lapsed.
   SELECT turn INTO known FROM @places
-    WHERE key = p_key AND seq = v_seq AND id = p_id AND holds AND state = 0 AND (life <> v_life OR v_now < deadline);
+    WHERE key = p_key AND slot IN (0, v_seq) AND seq = v_seq AND id = p_id AND holds AND state = 0
+      AND (life <> v_life OR v_now < deadline);
   IF NOT FOUND OR known > v_turn THEN
     RETURN false;
   END IF;
   IF known < v_turn THEN
-    UPDATE @places SET turn = v_turn WHERE key = p_key AND seq = v_seq;
+    UPDATE @places SET turn = v_turn WHERE key = p_key AND slot IN (0, v_seq) AND seq = v_seq;
   END IF;
   RETURN true;
 END

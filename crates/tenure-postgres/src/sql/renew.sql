@@ -20,10 +20,10 @@ BEGIN
   END IF;
 -- [clock.sql]
   WITH free AS (
-    SELECT place.key, place.seq, wish.ttl, wish.at
+    SELECT place.key, place.slot, wish.ttl, wish.at
       FROM unnest(p_keys, p_ids, p_seqs, p_ttls) WITH ORDINALITY AS wish (key, id, seq, ttl, at)
-      JOIN @places AS place ON place.key = wish.key AND place.seq = wish.seq
-      WHERE place.id = wish.id AND place.state = 0 AND (place.life <> v_life OR v_now < place.deadline)
+      JOIN @places AS place ON place.key = wish.key AND place.slot IN (0, wish.seq)
+      WHERE place.seq = wish.seq AND place.id = wish.id AND place.state = 0 AND (place.life <> v_life OR v_now < place.deadline)
       FOR UPDATE OF place SKIP LOCKED
   ), done AS (
     -- What another life of the server wrote gets a whole lease, as from any verb.
@@ -31,7 +31,7 @@ BEGIN
       SET ttl = greatest(place.ttl, free.ttl), life = v_life,
         deadline = CASE WHEN place.life = v_life THEN greatest(place.deadline, v_now + free.ttl)
           ELSE v_now + greatest(place.ttl, free.ttl) END
-      FROM free WHERE place.key = free.key AND place.seq = free.seq
+      FROM free WHERE place.key = free.key AND place.slot = free.slot
       RETURNING free.at
   ) SELECT coalesce(array_agg(at), '{}') INTO renewed FROM done;
   IF cardinality(renewed) = cardinality(p_keys) THEN
@@ -42,7 +42,8 @@ BEGIN
   RETURN ARRAY(
     SELECT CASE WHEN wish.at = ANY (renewed) THEN 0 ELSE coalesce((
       SELECT CASE WHEN place.life = v_life THEN place.deadline - v_now ELSE 1 END FROM @places AS place
-        WHERE place.key = wish.key AND place.seq = wish.seq AND place.id = wish.id AND place.state = 0
+        WHERE place.key = wish.key AND place.slot IN (0, wish.seq) AND place.seq = wish.seq AND place.id = wish.id
+          AND place.state = 0
           AND (place.life <> v_life OR v_now < place.deadline)), -1) END
     FROM unnest(p_keys, p_ids, p_seqs) WITH ORDINALITY AS wish (key, id, seq, at) ORDER BY wish.at);
 END

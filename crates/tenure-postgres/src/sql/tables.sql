@@ -1,8 +1,12 @@
 -- What tenure keeps in a database. Running it again changes nothing.
 --
 -- @places   the lines; times are microseconds of this server's clock, UTC
+--             slot      0 in the key's own row, which every key with rows has; in the others the number of the place.
+--                       Whoever finds nobody in line stands in the key's own row, so its place is the first
 --             mode      0 exclusive, 1 shared, 2 permits (take of total)
---             state     0 stands, 1 evicted and free at its deadline, 2 released, 3 evicted (2 and 3 only refuse the id)
+--             state     0 stands, 1 evicted and free at its deadline, 2 released, 3 evicted (2 and 3 only refuse the id);
+--                       4 nobody, in the key's own row, which stays for a minute so that the next need not make it
+--             many      in the key's own row, whether the key may have others
 --             holds     whether it stands in the front of the line, and was told so
 --             ttl       the longest lease it was ever given; deadline is when the present one ends
 --             life      the life of the server that wrote the deadline: when it started
@@ -27,6 +31,7 @@ CREATE TABLE IF NOT EXISTS @about (
 
 CREATE TABLE IF NOT EXISTS @places (
   key bytea NOT NULL,
+  slot bigint NOT NULL,
   seq bigint NOT NULL,
   id uuid NOT NULL,
   mode smallint NOT NULL,
@@ -34,6 +39,7 @@ CREATE TABLE IF NOT EXISTS @places (
   total bigint NOT NULL,
   state smallint NOT NULL,
   holds boolean NOT NULL,
+  many boolean NOT NULL DEFAULT false,
   ttl bigint NOT NULL,
   deadline bigint NOT NULL,
   taken bigint NOT NULL,
@@ -41,7 +47,7 @@ CREATE TABLE IF NOT EXISTS @places (
   client text NOT NULL,
   note bytea NOT NULL,
   turn smallint NOT NULL DEFAULT 0,
-  PRIMARY KEY (key, seq)
+  PRIMARY KEY (key, slot)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 CREATE SEQUENCE IF NOT EXISTS @numbers MAXVALUE 9007199254740991 CACHE 1;

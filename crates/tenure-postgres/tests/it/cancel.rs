@@ -3,9 +3,15 @@
 use std::time::Duration;
 
 use tenure_core::{Answered, Engine, Held, Mode, Renewal};
-use tenure_testkit::{Failure, Result, ensure_eq};
+use tenure_testkit::{
+    Failure, Result, ensure_eq,
+    pgbouncer::{PgBouncer, PgBouncerOptions},
+};
 
-use crate::support::{brief, claim, hold, let_go, line, open, queue, rows, server, until_held};
+use crate::support::{
+    brief, claim, count, hold, let_go, line, lock, open, queue, rows, server, somebody_waits, until_held,
+    within,
+};
 
 /// The answer to a call that nobody waits for any more goes to nobody else: every later call, on the same connection,
 /// is answered as if there had been none before it. With prepared statements, and without.
@@ -36,6 +42,52 @@ async fn the_answer_to_a_dropped_call_goes_to_nobody_else() -> Result {
         }
     }
     Ok(())
+}
+
+/// Behind a pooler a client dies while a request of it is at work, and one that it made at the same time was answered.
+/// Whoever is lent that connection next hears its own answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answer_to_one_who_died_goes_to_nobody_else() -> Result {
+    let server = server(&[])?;
+    let settings = vec!["default_pool_size=1".to_owned()];
+    let pooler = PgBouncer::start(server.addr(), &PgBouncerOptions { settings })?;
+    // It makes the tables.
+    open(&server.url()).await?;
+    let mut somebody = server.admin()?;
+    somebody.sql(&lock("stuck"))?;
+    // All that it does ends with its runtime, as with a process.
+    let life = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let [quick, stuck] = [claim("quick", Mode::Shared)?, claim("stuck", Mode::Shared)?];
+    let id = quick.id;
+    let url = pooler.url();
+    life.spawn(async move {
+        let engine = open(&url).await?;
+        let _ = tokio::join!(hold(&engine, &quick), hold(&engine, &stuck));
+        Ok::<_, Failure>(())
+    });
+    within("the first is carried out", async {
+        while count(&server, &format!("id = '{id}'"))? == 0 {
+            tokio::task::yield_now().await;
+        }
+        Ok::<_, Failure>(())
+    })
+    .await??;
+    somebody_waits(&server).await?;
+    life.shutdown_background();
+    within("the pooler knows", async {
+        while pooler.console("SHOW CLIENTS")?.iter().any(|row| row.iter().any(|word| word == "tenure")) {
+            tokio::task::yield_now().await;
+        }
+        Ok::<_, Failure>(())
+    })
+    .await??;
+    somebody.sql("COMMIT")?;
+    let other = open(&pooler.url()).await?;
+    let next = claim("next", Mode::Exclusive)?;
+    let seat = hold(&other, &next).await?.seat;
+    let shown = line(&other, "next").await?;
+    ensure_eq!(shown.iter().map(|place| place.seq).collect::<Vec<_>>(), [seat.seq], "the line");
+    let_go(&other, &next).await
 }
 
 /// Nobody removes what has lapsed but those who ask; until then it is lost all the same.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tenure_core::{Answered, Claim, Engine, Eviction, Fence, Held, Mode, Seq, When};
-use tenure_testkit::{Failure, Result, ensure, ensure_eq, postgres::Postgres, sql::Session};
+use tenure_testkit::{Failure, Result, ensure, ensure_eq, sql::Session};
 
-use crate::support::{brief, claim, hold, let_go, open, queue, server, until_held, within};
+use crate::support::{brief, claim, hold, let_go, open, queue, server, somebody_waits, until_held, within};
 
 /// The question as a person types it, with the values in it.
 fn question(claim: &Claim, seq: Seq, turn: u16) -> String {
@@ -25,17 +25,6 @@ fn said(rows: &[Vec<String>]) -> Result<bool> {
         [row] if row == &["f"] => Ok(false),
         other => Err(Failure::new(format!("no boolean: {other:?}"))),
     }
-}
-
-async fn somebody_waits(server: &Postgres) -> Result {
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure' AND wait_event_type = 'Lock'";
-    within("somebody waits for the key", async {
-        while server.sql(waits)? != vec![vec!["1".to_owned()]] {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok::<_, Failure>(())
-    })
-    .await?
 }
 
 /// The transaction asks in time and commits late: whoever would be granted the lock meanwhile waits for the commit.
@@ -165,4 +154,24 @@ async fn an_earlier_turn_is_refused() -> Result {
     }
     until_held(&engine, &held).await?;
     let_go(&engine, &held).await
+}
+
+/// Another place in the same row starts with its first turn, whichever way it is taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_place_starts_with_its_first_turn() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let mut session = server.admin()?;
+    // What a release in doubt leaves is in the way of the short one.
+    for left in [Answered::All, Answered::InDoubt] {
+        let held = claim("k", Mode::Exclusive)?;
+        let seq = hold(&engine, &held).await?.seat.seq;
+        ensure!(said(&session.sql(&question(&held, seq, 5))?)?, "the holder is refused");
+        let _ = engine.release(&held, left).await?;
+        let next = claim("k", Mode::Exclusive)?;
+        let seq = hold(&engine, &next).await?.seat.seq;
+        ensure!(holds(&mut session, &next, seq)?, "the next is refused its first turn");
+        let_go(&engine, &next).await?;
+    }
+    Ok(())
 }

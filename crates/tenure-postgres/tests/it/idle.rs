@@ -1,15 +1,39 @@
 //! Nothing stays in the database of keys that nobody uses.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tenure_core::{Answered, Engine, Mode, Released};
-use tenure_testkit::{Result, ensure, ensure_eq};
+use tenure_postgres::PostgresEngine;
+use tenure_testkit::{Result, ensure, ensure_eq, postgres::Postgres};
 
-use crate::support::{brief, claim, hold, let_go, open, queue, rows, server, until_held, within};
+use crate::support::{brief, claim, count, hold, let_go, open, queue, rows, server, until_held, within};
 
-/// When the last of a line leaves, by whatever way, no row is left.
+/// Comes and goes on a key of its own until there are so many rows: every so often it takes a step of the walk.
+async fn until_rows(server: &Postgres, engine: &Arc<PostgresEngine>, wanted: u64) -> Result {
+    within(&format!("{wanted} rows are left"), async {
+        while count(server, "true")? != wanted {
+            for _ in 0..64 {
+                let other = claim("m", Mode::Exclusive)?;
+                hold(engine, &other).await?;
+                let_go(engine, &other).await?;
+            }
+        }
+        Ok(())
+    })
+    .await?
+}
+
+/// As if nobody had asked for the keys that start so for an hour.
+fn an_hour_ago(server: &Postgres, prefix: &str) -> Result {
+    let sql = format!(
+        "UPDATE tenure_places SET taken = taken - 3600000000 WHERE encode(key, 'escape') LIKE '{prefix}%'"
+    );
+    server.sql(&sql).map(drop)
+}
+
+/// When the last of a line leaves, by whatever way, no row of a claim is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_to_leave_takes_the_rows_along() -> Result {
+async fn the_last_to_leave_leaves_nothing_of_itself() -> Result {
     let server = server(&[])?;
     let engine = open(&server.url()).await?;
     for number in 0..50 {
@@ -39,29 +63,69 @@ async fn the_last_to_leave_takes_the_rows_along() -> Result {
     Ok(())
 }
 
-/// What the dead leave on keys that nobody asks for goes as others come and go.
+/// The row of a key that nobody wants stays for a minute, that of one in use for as long as that lasts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rows_of_idle_keys_go() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    for number in 0..300 {
+        let one = claim(&format!("idle/{number}"), Mode::Exclusive)?;
+        hold(&engine, &one).await?;
+        let_go(&engine, &one).await?;
+    }
+    let held = claim("held", Mode::Exclusive)?;
+    let seat = hold(&engine, &held).await?.seat;
+    let waits = claim("held", Mode::Exclusive)?;
+    let behind = queue(&engine, &waits).await?;
+    // The key's own row is nobody's, and another stands all the same.
+    let (first, second) = (claim("handed", Mode::Exclusive)?, claim("handed", Mode::Exclusive)?);
+    hold(&engine, &first).await?;
+    queue(&engine, &second).await?;
+    let_go(&engine, &first).await?;
+    let next = hold(&engine, &second).await?.seat;
+    until_rows(&server, &engine, 305).await?;
+    an_hour_ago(&server, "idle/1")?;
+    until_rows(&server, &engine, 305 - 111).await?;
+    an_hour_ago(&server, "")?;
+    // What is left: a holder and a waiter, one to whom a key was handed and that key's own row; `m` comes and goes.
+    until_rows(&server, &engine, 5).await?;
+    ensure_eq!(hold(&engine, &held).await?.seat, seat, "the seat of the holder");
+    ensure_eq!(queue(&engine, &waits).await?, behind, "the seat of the waiter");
+    ensure_eq!(hold(&engine, &second).await?.seat, next, "the seat of one who was handed its key");
+    let third = claim("handed", Mode::Exclusive)?;
+    queue(&engine, &third).await?;
+    let_go(&engine, &second).await?;
+    let_go(&engine, &third).await?;
+    let_go(&engine, &held).await?;
+    let_go(&engine, &waits).await?;
+    ensure_eq!(count(&server, "many")?, 0, "keys that are said to have other rows");
+    an_hour_ago(&server, "h")?;
+    until_rows(&server, &engine, 1).await
+}
+
+/// What the dead leave on keys that nobody asks for goes as others come and go, however many of the living are between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_dead_leave_is_swept_up() -> Result {
     let server = server(&[])?;
     let engine = open(&server.url()).await?;
     let ttl = Duration::from_millis(100);
-    for number in 0..600 {
-        hold(&engine, &brief(&format!("dead/{number}"), ttl)?).await?;
+    let mut alive = Vec::new();
+    for number in 0..300 {
+        // More than one step of the walk looks at.
+        let claim = claim(&format!("alive/{number}"), Mode::Exclusive)?;
+        alive.push((hold(&engine, &claim).await?.seat, claim));
     }
-    let alive = claim("dead/alive", Mode::Exclusive)?;
-    let seat = hold(&engine, &alive).await?.seat;
-    ensure!(rows(&server)? > 500, "the dead were swept up before they could be");
-    within("only the living has rows", async {
-        while rows(&server)? != 1 {
-            for _ in 0..64 {
-                let other = claim("other", Mode::Exclusive)?;
-                hold(&engine, &other).await?;
-                let_go(&engine, &other).await?;
-            }
+    for round in ["z", "0", "n"] {
+        for number in 0..200 {
+            hold(&engine, &brief(&format!("{round}/{number}"), ttl)?).await?;
         }
-        Ok::<_, tenure_testkit::Failure>(())
-    })
-    .await??;
-    ensure_eq!(hold(&engine, &alive).await?.seat, seat, "the seat of the living");
+        let dead = format!("encode(key, 'escape') LIKE '{round}%'");
+        ensure!(count(&server, &dead)? > 150, "the dead were swept up before they could be");
+        an_hour_ago(&server, round)?;
+        until_rows(&server, &engine, 301).await?;
+    }
+    for (seat, claim) in alive {
+        ensure_eq!(hold(&engine, &claim).await?.seat, seat, "the seat of the living");
+    }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_core::{Answered, Engine, ErrorKind, Held, Mode, Released, Renewal};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq};
 
-use crate::support::{brief, claim, hold, let_go, line, open, queue, says, server, until_held};
+use crate::support::{brief, claim, count, hold, let_go, line, open, queue, says, server, until_held};
 
 /// A server that restarts when most of a lease is over gives every place and every grave a whole one, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,6 +41,41 @@ async fn a_restart_gives_everybody_a_whole_lease() -> Result {
     ensure!(now.incarnation != before.incarnation, "the same life after a restart: {now:?}");
     let err = again.attempt(&grave).await.err().ok_or_else(|| Failure::new("the grave was forgotten"))?;
     says(&err, ErrorKind::Lost, "released before")
+}
+
+/// A renewal alone gives a hold of the life before a whole lease, whatever another clock wrote, and once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_believes_no_other_life() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let held = claim("k", Mode::Exclusive)?;
+    let seq = hold(&engine, &held).await?.seat.seq;
+    let hold = [Held { claim: &held, seq }];
+    let whole = [Renewal::Renewed(Some(held.ttl.get()))];
+    // By a clock that was slow, and by one that was fast.
+    for deadline in ["1", "deadline + 86400000000"] {
+        server.sql(&format!("UPDATE tenure_places SET life = 1, deadline = {deadline}"))?;
+        ensure_eq!(engine.renew(&hold).await?, whole, "the renewal, {deadline}");
+        let clock = "date_part('epoch', clock_timestamp()) * 1000000";
+        let left = count(&server, &format!("deadline - {clock} BETWEEN 20000000 AND 30000000"))?;
+        ensure_eq!(left, 1, "rows with a whole lease left, {deadline}");
+    }
+    // Nothing is given while somebody else has the row, and nothing is said to be lost.
+    server.sql("UPDATE tenure_places SET life = 1, deadline = 1")?;
+    let mut somebody = server.admin()?;
+    somebody.sql("BEGIN; SELECT 1 FROM tenure_places FOR UPDATE")?;
+    let brief = Duration::from_micros(1);
+    ensure_eq!(
+        engine.renew(&hold).await?,
+        [Renewal::Renewed(Some(brief))],
+        "the renewal of a row that is locked"
+    );
+    somebody.sql("COMMIT")?;
+    ensure_eq!(engine.renew(&hold).await?, whole, "the renewal of a row that is free again");
+    // It is of this life now, in which a deadline that has passed is one.
+    server.sql("UPDATE tenure_places SET deadline = 1")?;
+    ensure_eq!(engine.renew(&hold).await?, [Renewal::Lost], "the renewal of what has lapsed");
+    Ok(())
 }
 
 /// A renewal alone finds a hold of the life before, and numbers go on above.

@@ -9,6 +9,7 @@ mod idle;
 mod isolation;
 mod life;
 mod links;
+mod modes;
 mod order;
 mod push;
 mod refused;

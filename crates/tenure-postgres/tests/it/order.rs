@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Engine, Held, Mode, Renewal};
+use tenure_core::{Answered, Engine, ErrorKind, Held, Mode, Released, Renewal};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq};
 
 use crate::support::{claim, hold, open, server, wait};
@@ -102,4 +102,33 @@ async fn renewals_in_any_order_do_not_deadlock() -> Result {
         task.await.map_err(|err| Failure::new(err.to_string()))??;
     }
     Ok(())
+}
+
+/// The place in the key's own row lapses while others stand: whoever comes then is behind them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_slips_in_when_the_first_lapses() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let [dead, second, third] =
+        [claim("k", Mode::Exclusive)?, claim("k", Mode::Exclusive)?, claim("k", Mode::Exclusive)?];
+    let seq = hold(&engine, &dead).await?.seat.seq;
+    wait(&engine, &second).await?;
+    server.sql(&format!("UPDATE tenure_places SET deadline = 1 WHERE seq = {seq}"))?;
+    hold(&engine, &second).await?;
+    wait(&engine, &third).await?;
+    Ok(())
+}
+
+/// A release in doubt of a claim on a key that was given back before: its attempt, when it arrives, is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_attempt_is_refused_in_a_row_that_was_used_before() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let first = claim("k", Mode::Exclusive)?;
+    hold(&engine, &first).await?;
+    crate::support::let_go(&engine, &first).await?;
+    let late = claim("k", Mode::Exclusive)?;
+    ensure_eq!(engine.release(&late, Answered::InDoubt).await?, Released::NotHeld, "the release");
+    let err = engine.attempt(&late).await.err().ok_or_else(|| Failure::new("a late attempt was granted"))?;
+    crate::support::says(&err, ErrorKind::Lost, "released before")
 }

@@ -116,11 +116,28 @@ pub(crate) async fn line(engine: &PostgresEngine, key: &str) -> Result<Vec<Place
     Ok(engine.line(&Filter::Key(Key::new(key)?)).await?)
 }
 
-/// How many rows of places there are.
+/// How many rows there are that say something of a claim.
 pub(crate) fn rows(server: &Postgres) -> Result<u64> {
-    let answer = server.sql("SELECT count(*) FROM tenure_places")?;
+    count(server, "state < 4")
+}
+
+/// How many rows there are like this.
+pub(crate) fn count(server: &Postgres, which: &str) -> Result<u64> {
+    let answer = server.sql(&format!("SELECT count(*) FROM tenure_places WHERE {which}"))?;
     let number = answer.first().and_then(|row| row.first()?.parse().ok());
     number.ok_or_else(|| Failure::new(format!("not a number: {answer:?}")))
+}
+
+/// Waits until a client of ours waits for a key.
+pub(crate) async fn somebody_waits(server: &Postgres) -> Result {
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure' AND wait_event_type = 'Lock'";
+    within("somebody waits for the key", async {
+        while server.sql(waits)? != vec![vec!["1".to_owned()]] {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok::<_, Failure>(())
+    })
+    .await?
 }
 
 /// The beginning of a transaction that keeps a key to itself.

@@ -2,11 +2,10 @@
 --
 -- KEYS[1]  the line
 -- KEYS[2]  the mark: the largest number drawn for any line beside it, since when this is known, and in which life
--- ARGV[3]  claim id    ARGV[4]  mode (x, s or p), then q to wait or t not to    ARGV[5]  ttl
--- ARGV[6]  how long a line of one is kept: twice the ttl, in milliseconds
--- ARGV[7]  the client  ARGV[8]  note
--- and if they are not 0:  ARGV[9] the least number   ARGV[10] 1 if this server's memory survives a crash whole
---                         ARGV[11] permits to take   ARGV[12] permits in all
+-- ARGV[1]  claim id, life   ARGV[2]  the rest of its place as in one.lua, from the mode on
+-- ARGV[3]  how long a line of one is kept: twice the ttl, in milliseconds
+-- and if they are not 0:  ARGV[4] the least number   ARGV[5] 1 if this server's memory survives a crash whole
+--                         ARGV[6] 1 not to wait
 --
 -- number and for how long nothing was forgotten, packed: it holds
 -- { 0, number or -1, how many ahead, blocker's mode, take, of, when the first lease ends }  it does not
@@ -14,7 +13,7 @@
 
 -- [head.lua]
 
-local id, ttl, floor = ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[9] or 0)
+local floor = tonumber(ARGV[4] or 0)
 local MOST, DAY = 10000, 86400000000
 if floor > now + DAY then
   return { -4 }
@@ -28,21 +27,18 @@ if mark and #mark > 16 then
   last, from, at = struct.unpack('>dd', mark)
   if not (last < FAR and last % 1 == 0) then
     last = 0 -- somebody damaged it
-  elseif ARGV[10] == '1' or string.sub(mark, at) == incarnation then
+  elseif ARGV[5] == '1' or string.sub(mark, at) == incarnation then
     since = from
   end
 end
 local number = math.max(last + 1, floor, now)
 local drawn = struct.pack('>dd', number, since) .. incarnation
-local place = {
-  number, string.sub(ARGV[4], 1, 1), tonumber(ARGV[11] or 0), tonumber(ARGV[12] or 0), ttl, 0, now, STANDS, ARGV[7],
-  id, incarnation, ARGV[8],
-}
+local packed = struct.pack('>dd', number, now) .. ARGV[1] .. ARGV[2]
 
 -- Nobody is in line. (A server that is out of memory refuses even to look; what follows tells which it is.)
-local free = redis.pcall('HSETNX', KEYS[1], 'line', cmsgpack.pack(place))
+local free = redis.pcall('HSETNX', KEYS[1], 'line', packed)
 if free == 1 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[6])
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
   redis.call('SET', KEYS[2], drawn)
   return struct.pack('>dd', number, math.max(0, now - since))
 elseif free ~= 0 and not string.find(free.err, 'OOM', 1, true) then
@@ -51,7 +47,9 @@ end
 
 -- [line.lua]
 
-local line = read(KEYS[1], id, nil, id)
+local id, place = string.sub(ARGV[1], 1, 16), unpack_one(packed)
+local ttl = place[TTL]
+local line = read(KEYS[1], id, id)
 local mine = line.places[id]
 
 local function busy(number, ahead, wish)
@@ -75,7 +73,7 @@ if mine then
   prolong(line, id, place, ttl)
 else
   local ahead = #line.order / 16
-  if string.sub(ARGV[4], 2) == 't' and not (line.holders == ahead and fits(line, place)) then
+  if ARGV[6] == '1' and not (line.holders == ahead and fits(line, place)) then
     save(line)
     return busy(-1, ahead, place)
   elseif ahead >= MOST then
@@ -83,10 +81,11 @@ else
     return { -3 }
   end
   redis.call('SET', KEYS[2], drawn)
+  local note = place[NOTE]
   place = { number, place[MODE], place[TAKE], place[OF], ttl, now + ttl, now, STANDS, place[CLIENT] }
   line.order = line.order .. id
   line.changed = true
-  line.notes[id] = ARGV[8]
+  line.notes[id] = note
   write(line, id, place)
   settle(line, id)
 end

@@ -1,7 +1,7 @@
 -- Turns an exclusive hold into a shared one at the same place, and lets in those who now hold beside it.
 --
 -- KEYS[1]  the line
--- ARGV[3]  claim id   ARGV[4]  number   ARGV[5]  ttl
+-- ARGV[1]  claim id, life   ARGV[2]  number   ARGV[3]  ttl
 --
 -- 1 if the hold lives on, 0 if there is no such place, -1 if its mode has no weaker one.
 
@@ -9,15 +9,15 @@
 
 -- [line.lua]
 
-local id = ARGV[3]
+local id = string.sub(ARGV[1], 1, 16)
 local line = read(KEYS[1], id)
 local place = line.places[id]
 local answer = 0
-if place and place[STATE] == STANDS and place[SEQ] == tonumber(ARGV[4]) then
+if place and place[STATE] == STANDS and place[SEQ] == tonumber(ARGV[2]) then
   answer = place[MODE] == 'p' and -1 or 1
   if answer == 1 then
     place[MODE] = 's'
-    prolong(line, id, place, tonumber(ARGV[5]))
+    prolong(line, id, place, tonumber(ARGV[3]))
     if index_of(line, id) < line.holders then
       line.mode = 's'
       settle(line)

@@ -1,7 +1,7 @@
 -- Breaks exactly the hold that an operator looked at, and tells its owner.
 --
 -- KEYS[1]  the line
--- ARGV[3]  claim id   ARGV[4]  number   ARGV[5]  1 for at once, 0 for at the end of its lease
+-- ARGV[1]  claim id, life   ARGV[2]  number   ARGV[3]  1 for at once, 0 for at the end of its lease
 --
 -- 2 if the place is free, 1 if it will be, 0 if there is no such place.
 
@@ -9,11 +9,11 @@
 
 -- [line.lua]
 
-local id, at_once = ARGV[3], ARGV[5] == '1'
+local id, at_once = string.sub(ARGV[1], 1, 16), ARGV[3] == '1'
 local line = read(KEYS[1], id)
 local place = line.places[id]
 local answer = 0
-if place and place[STATE] <= STOPPED and place[SEQ] == tonumber(ARGV[4]) then
+if place and place[STATE] <= STOPPED and place[SEQ] == tonumber(ARGV[2]) then
   tell(line, 'L', id, place)
   if not at_once and index_of(line, id) < line.holders then
     place[STATE] = STOPPED

@@ -1,12 +1,11 @@
 -- What every verb knows. This text stands where a verb says so.
 --
--- ARGV[1]  the life of this server, as its client found it: its run id, shortened
--- ARGV[2]  what the channel of a client's name starts with
+-- ARGV[1]  ends with the life of this server, as its client found it (8 bytes)
 --
 -- A line is one hash, so that expiry and eviction take all of it or nothing:
 --   line    what holds for the line as a whole, in the order of pack_line. In a line of one, which nobody else has
---           asked for yet, the place itself with ID, LIFE and NOTE, and no other field: its lease is the key's own
---           expiry less one ttl, so that renewing it changes nothing else
+--           asked for yet, the place itself as in one.lua, and no other field: its lease is the key's own expiry less
+--           one ttl, so that renewing it changes nothing else
 --   <id>    a place (16 bytes), in the order of SEQ and so on; or a grave, which only refuses an id
 --   n<id>   who stands there, for people
 -- Times are microseconds of this server's clock, as all numbers below 2^53. A place is alive while now < deadline.
@@ -17,6 +16,6 @@ local SEQ, MODE, TAKE, OF, TTL, DEADLINE, TAKEN, STATE, CLIENT, ID, LIFE, NOTE =
 local STANDS, STOPPED, RELEASED, EVICTED = 0, 1, 2, 3 -- stopped: evicted, and free at its deadline
 local FAR, SECOND = 9007199254740991, 1000000
 
-local incarnation, channels = ARGV[1], ARGV[2]
+local incarnation = string.sub(ARGV[1], -8)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

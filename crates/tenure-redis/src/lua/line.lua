@@ -1,10 +1,17 @@
 -- What verbs do with a line. This text stands where a verb says so: building these functions takes the server longer
 -- than the common case of a lock that nobody else wants, so that case comes first.
 
+-- [one.lua]
+
+local function pack_one(place)
+  return struct.pack(ONE, place[SEQ], place[TAKEN], place[ID], place[LIFE], place[MODE], place[TTL], place[TAKE],
+    place[OF], #place[CLIENT], place[CLIENT]) .. place[NOTE]
+end
+
 -- Has a client told at the end: if the server refuses to write, it must not have said that somebody holds.
 local function tell(line, kind, id, place)
-  table.insert(line.told, channels .. place[CLIENT])
-  table.insert(line.told, kind .. id .. string.format('%.0f ', place[SEQ]) .. incarnation)
+  table.insert(line.told, place[CLIENT])
+  table.insert(line.told, kind .. id .. struct.pack('>d', place[SEQ]) .. incarnation)
 end
 
 local function place_of(line, id)
@@ -185,17 +192,19 @@ local function read_one(line, packed, place)
   end
 end
 
--- Reads a line, and one place of it in the same call, unless that was done.
-local function read(key, id, found, silent)
-  found = found or redis.call('HMGET', key, 'line', id)
+-- Reads a line, and one place of it in the same call.
+local function read(key, id, silent)
+  local found = redis.call('HMGET', key, 'line', id)
   local line = { key = key, places = {}, written = {}, notes = {}, gone = {}, told = {}, changed = false }
   line.there = found[1] and true
   if line.there then
-    local fine, head = pcall(cmsgpack.unpack, found[1])
-    if fine and type(head) == 'table' and #head == NOTE then
-      read_one(line, found[1], head)
+    local one = unpack_one(found[1])
+    if one then
+      read_one(line, found[1], one)
       return line
-    elseif not fine or type(head) ~= 'table' or #head ~= 10 then
+    end
+    local fine, head = pcall(cmsgpack.unpack, found[1])
+    if not fine or type(head) ~= 'table' or #head ~= 10 then
       foreign()
     end
     line.incarnation, line.calm, line.expires, line.holders, line.mode, line.of, line.taken, line.graves, line.order,
@@ -235,9 +244,7 @@ local function store(line)
       -- What was counted from the key's expiry was rounded up before; once more each time would keep it forever.
       local round = deadline == line.ends and 0 or 1
       redis.call('PEXPIRE', line.key, math.ceil((deadline - now + place[TTL]) / 1000) + round)
-      place[DEADLINE] = 0
-      local packed = cmsgpack.pack(place)
-      place[DEADLINE] = deadline
+      local packed = pack_one(place)
       if packed ~= line.one then
         redis.call('HSET', line.key, 'line', packed)
       end

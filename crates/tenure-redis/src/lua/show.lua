@@ -6,6 +6,8 @@
 
 -- [head.lua]
 
+-- [one.lua]
+
 local shown = {}
 
 local function show(id, place, deadline, note)
@@ -24,13 +26,14 @@ for i = 1, #all, 2 do
   fields[all[i]] = all[i + 1]
 end
 if fields.line then
-  local line = cmsgpack.unpack(fields.line)
   -- If another clock wrote a line, the first verb will give it a whole lease.
-  if #line == NOTE then
-    local left = line[LIFE] == incarnation and redis.call('PTTL', KEYS[1]) * 1000 - line[TTL] or line[TTL]
-    show(line[ID], line, now + math.min(left, line[TTL]), line[NOTE])
+  local one = unpack_one(fields.line)
+  if one then
+    local left = one[LIFE] == incarnation and redis.call('PTTL', KEYS[1]) * 1000 - one[TTL] or one[TTL]
+    show(one[ID], one, now + math.min(left, one[TTL]), one[NOTE])
     return shown
   end
+  local line = cmsgpack.unpack(fields.line)
   local moved, order = line[1] ~= incarnation or now + SECOND < line[10], line[9]
   for at = 1, #order, 16 do
     local id = string.sub(order, at, at + 15)

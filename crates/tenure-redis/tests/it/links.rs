@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tenure_core::{Engine, ErrorKind, Mode};
+use futures_util::FutureExt;
+use tenure_core::{Answered, Engine, ErrorKind, Mode, Released};
 use tenure_testkit::{
     Failure, Result, ensure, ensure_eq,
     proxy::{Flow, Proxy, Way},
 };
 
-use crate::support::{claim, forgetful, hold, let_go, open, queue, within};
+use crate::support::{claim, forgetful, hold, keys, let_go, open, queue, within};
 
 /// A thousand tasks that ask while the server says nothing share one connection, also if they give up one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,6 +105,33 @@ async fn waiters_outlive_their_connection() -> Result {
     let_go(&near, &first).await?;
     let turn = within("the push comes", far.turn(&next)).await?;
     ensure_eq!(turn, tenure_core::Turn::Holds(seat), "the push");
+    Ok(())
+}
+
+/// An attempt that nobody heard the answer of is before its release if both went by one connection: nothing is left for
+/// it to find. By another connection the release may have overtaken it, and a grave is left to refuse it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_leaves_a_grave_only_where_it_may_have_overtaken_its_attempt() -> Result {
+    let server = forgetful()?;
+    let (engine, other) = (open(&server.url()).await?, open(&server.url()).await?);
+    for engine in [&engine, &other] {
+        let warm = claim("warm", Mode::Exclusive)?;
+        hold(engine, &warm).await?;
+        let_go(engine, &warm).await?;
+    }
+    for _ in 0..20 {
+        let unheard = claim("k", Mode::Exclusive)?;
+        // If this thread stands still meanwhile, it is heard all the same.
+        let heard = engine.attempt(&unheard).now_or_never().is_some();
+        let answered = if heard { Answered::All } else { Answered::InDoubt };
+        let released = engine.release(&unheard, answered).await?;
+        ensure_eq!(released, Released::Freed, "what the attempt took");
+        ensure_eq!(keys(&server)?, ["tenure:id", "tenure:mark"], "what is left");
+    }
+    let unheard = claim("k", Mode::Exclusive)?;
+    drop(engine.attempt(&unheard).now_or_never());
+    let _ = other.release(&unheard, Answered::InDoubt).await?;
+    ensure_eq!(keys(&server)?, ["tenure:id", "tenure:lock:k", "tenure:mark"], "the grave");
     Ok(())
 }
 

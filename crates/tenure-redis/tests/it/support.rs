@@ -174,15 +174,17 @@ impl Ears {
     }
 }
 
+/// Bytes as they are written in a script.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("\\{byte:03}")).collect()
+}
+
 /// Sends a push as the server would, whatever it says.
 pub(crate) fn forge(server: &Redis, kind: char, id: ClaimId, seat: Seat) -> Result {
     let channels = server.command(&["PUBSUB", "CHANNELS", "tenure:wake:*"])?;
-    let id: String = id.to_bytes().iter().map(|byte| format!("\\{byte:03}")).collect();
-    let script = format!(
-        "return redis.call('PUBLISH', KEYS[1], '{kind}{id}{} {}')",
-        seat.seq.get(),
-        seat.incarnation.0
-    );
+    let (id, life) = (escaped(&id.to_bytes()), escaped(&seat.incarnation.0.to_be_bytes()));
+    let seq = escaped(&(seat.seq.get() as f64).to_be_bytes());
+    let script = format!("return redis.call('PUBLISH', KEYS[1], '{kind}{id}{seq}{life}')");
     ensure!(!channels.items().is_empty(), "nobody listens");
     for channel in channels.items() {
         server.command(&["EVAL", &script, "1", channel.text().unwrap_or_default()])?;

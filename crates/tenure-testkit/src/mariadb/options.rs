@@ -11,6 +11,8 @@ pub struct MariaDbOptions {
     pub tls: bool,
     /// Whether its data are where temporary files are, which is on a disk as a rule, and not in memory.
     pub on_disk: bool,
+    /// Whether it has a wall clock of its own, for [`step_clock`](crate::process::Server::step_clock).
+    pub clock: bool,
 }
 
 /// What a data directory is made with and must be started with.

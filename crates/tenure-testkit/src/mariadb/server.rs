@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Failure, Result, ensure,
-    process::{Launch, Port, Room, Server},
+    process::{Launch, Port, Room, Server, WallClock},
     programs::{copy, find, missing, unless_root},
     sql::{Client, Rows, Session},
     tls::certificates,
@@ -54,6 +54,7 @@ impl MariaDb {
             find("mariadbd").ok_or_else(|| Failure::of_the_trial(missing("mariadbd", "mariadb-server")))?;
         let mut launch = Launch::new(program.display().to_string(), options.args(room.path(), port.number()));
         launch.user = unless_root(USER);
+        launch.clock = options.clock.then(|| WallClock::new(room.path())).transpose()?;
         let server = Server::start(launch, room)?;
         let mariadb = Self { server, options, port };
         mariadb.wait_ready()?;
@@ -154,6 +155,15 @@ impl MariaDb {
             .env_clear()
             .env("MYSQL_PWD", password);
         Session::open(Client::MariaDb, command)
+    }
+
+    /// Its wall clock, in seconds.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn wall_clock(&self) -> Result<f64> {
+        let time = self.sql("SELECT UNIX_TIMESTAMP(SYSDATE(6))")?.concat().concat();
+        time.parse().map_err(|_| Failure::of_the_trial(format!("its time is `{time}`")))
     }
 
     /// Gives statements on a connection of its own, as the administrator.

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Failure, Result,
-    process::{Launch, Port, Room, Server},
+    process::{Launch, Port, Room, Server, WallClock},
     programs::{copy, run, unless_root},
     sql::{Client, Rows, Session},
     tls::certificates,
@@ -86,6 +86,7 @@ impl Postgres {
         let program = programs().map_err(Failure::of_the_trial)?.join("postgres");
         let mut launch = Launch::new(program.display().to_string(), options.args(room.path(), port.number()));
         launch.user = unless_root(USER);
+        launch.clock = options.clock.then(|| WallClock::new(room.path())).transpose()?;
         // "Fast": open connections are ended. With `SIGTERM` it would wait until their clients leave.
         launch.stop = Signal::INT;
         let server = Server::start(launch, room)?;
@@ -251,6 +252,15 @@ impl Postgres {
     /// If the server does not answer, or refuses the user.
     pub fn session(&self, user: &str, password: &str) -> Result<Session> {
         session(self.addr(), user, password, DATABASE)
+    }
+
+    /// Its wall clock, in seconds.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn wall_clock(&self) -> Result<f64> {
+        let time = self.sql("SELECT extract(epoch FROM clock_timestamp())")?.concat().concat();
+        time.parse().map_err(|_| Failure::of_the_trial(format!("its time is `{time}`")))
     }
 
     /// Gives statements on a connection of its own, as the administrator.

@@ -7,6 +7,8 @@ use std::{
 
 use rustix::process::Signal;
 
+use super::WallClock;
+
 /// A command line, kept so that the server can be started again with it.
 #[derive(Clone, Debug)]
 pub struct Launch {
@@ -21,13 +23,15 @@ pub struct Launch {
     pub user: Option<String>,
     /// How an operator ends it.
     pub stop: Signal,
+    /// A wall clock of its own, that can be set.
+    pub clock: Option<WallClock>,
 }
 
 impl Launch {
     /// A program with its arguments, run as the user of the test and ended with `SIGTERM`.
     pub fn new(program: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        Self { program: program.into(), args, env: Vec::new(), user: None, stop: Signal::TERM }
+        Self { program: program.into(), args, env: Vec::new(), user: None, stop: Signal::TERM, clock: None }
     }
 
     /// The command, wrapped in `setpriv`, which every Debian has (util-linux is essential there).
@@ -42,7 +46,12 @@ impl Launch {
         if let Some(user) = &self.user {
             command.args(["--reuid", user, "--regid", user, "--init-groups"]);
         }
-        command.arg("--").arg(&self.program).args(&self.args).envs(self.env.iter().cloned());
+        command.arg("--");
+        if let Some(clock) = &self.clock {
+            // Not for `setpriv`, which is somebody else at first: the shim's memory would be out of the server's reach.
+            command.arg("env").args(clock.env());
+        }
+        command.arg(&self.program).args(&self.args).envs(self.env.iter().cloned());
         command
     }
 }

@@ -17,6 +17,11 @@ pub struct RedisOptions {
     pub tls: bool,
     /// More settings for its command line: `["--maxmemory", "1mb"]`.
     pub args: Vec<String>,
+    /// Whether it has a wall clock of its own, for [`step_clock`](crate::process::Server::step_clock).
+    pub clock: bool,
+    /// Whether replicas and sentinels come as a user of their own, so that they alone can be shut out. Clients must be in
+    /// [`acl`](Self::acl) then, and the default user, whom whoever was refused is, must have a password.
+    pub peers: bool,
 }
 
 /// What a server writes to its disk.
@@ -49,6 +54,9 @@ pub enum Role {
 /// The user that the harness itself is, so that a test may shut the default user out.
 pub(super) const ADMIN: [&str; 2] = ["testkit-admin", "testkit-admin"];
 
+/// The user that replicas and sentinels are, where they have one of their own.
+pub(super) const PEER: [&str; 2] = ["testkit-peer", "testkit-peer"];
+
 /// The ports of a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ports {
@@ -76,6 +84,11 @@ impl RedisOptions {
             lines.push(format!("sentinel monitor {name} 127.0.0.1 {master} 2"));
             lines.push(format!("sentinel down-after-milliseconds {name} 700"));
             lines.push(format!("sentinel failover-timeout {name} 2000"));
+            if self.peers {
+                let [user, password] = PEER;
+                lines.push(format!("sentinel auth-user {name} {user}"));
+                lines.push(format!("sentinel auth-pass {name} {password}"));
+            }
             return lines.join("\n") + "\n";
         }
         lines.push("save \"\"".into());
@@ -102,9 +115,12 @@ impl RedisOptions {
             ]);
         }
         if self.has_users() {
-            let [name, password] = ADMIN;
-            lines.push(format!("user {name} on >{password} ~* &* +@all"));
+            let users = if self.peers { vec![ADMIN, PEER] } else { vec![ADMIN] };
+            for [name, password] in &users {
+                lines.push(format!("user {name} on >{password} ~* &* +@all"));
+            }
             // A replica proves itself to a master with the same settings by them.
+            let [name, password] = users[users.len() - 1];
             lines.extend([format!("masteruser {name}"), format!("masterauth {password}")]);
         }
         lines.extend(self.password.iter().map(|password| format!("requirepass {password}")));

@@ -1,6 +1,6 @@
 use std::{sync::OnceLock, time::Duration};
 
-use super::{Redis, RedisOptions, Role, several};
+use super::{Redis, RedisOptions, Role, options::PEER, several};
 use crate::{Failure, Result, ensure, process::wait_until};
 
 /// How long a change of the whole may take; a failover takes 1.5 s.
@@ -27,21 +27,22 @@ impl Sentinels {
         Self::start_with(RedisOptions::default())
     }
 
-    /// Starts all five, the master and the replica with these options (whose role is not looked at).
+    /// Starts all five, the master and the replica with these options (whose role is not looked at). Servers that want a
+    /// password must have [`peers`](RedisOptions::peers) too.
     ///
     /// # Errors
     /// If it does not come to the state that [`Sentinels::start`] waits for.
     pub fn start_with(options: RedisOptions) -> Result<Self> {
-        if options.password.is_some() || !options.acl.is_empty() {
-            // Sentinels would need `auth-pass`, which no test has asked for yet.
-            return Err(Failure::new("sentinels are started for servers without users only"));
+        if options.has_users() && !options.peers {
+            return Err(Failure::new("sentinels need a user of their own on servers that have users"));
         }
+        let peers = options.peers;
         let master = Redis::start(RedisOptions { role: Role::Alone, ..options.clone() })?;
         let port = master.port();
         let replica = Redis::start(RedisOptions { role: Role::ReplicaOf(port), ..options })?;
         // Before the first sentinel looks, so that it finds the replica at its first look.
         replica.wait_for_info("master_link_status", "up", LIMIT)?;
-        let sentinel = RedisOptions { role: Role::Sentinel(port), ..RedisOptions::default() };
+        let sentinel = RedisOptions { role: Role::Sentinel(port), peers, ..RedisOptions::default() };
         let sentinels = several(&[sentinel.clone(), sentinel.clone(), sentinel])?;
         let all = Self { servers: [master, replica], sentinels };
         all.wait_ready()?;
@@ -103,14 +104,48 @@ impl Sentinels {
         let old = self.master()?;
         let new = self.other(old);
         old.kill()?;
+        self.wait_promoted(new)?;
+        Ok(new)
+    }
+
+    /// Cuts the master off from its replica and from all sentinels, but not from its clients, and waits until the sentinels
+    /// agree on the other server: then there are two that take writes, until [`Sentinels::join`]. Gives both, the old one
+    /// first. They must have been started with [`peers`](RedisOptions::peers).
+    ///
+    /// # Errors
+    /// If it does not come to that.
+    pub fn cut_off(&self) -> Result<(&Redis, &Redis)> {
+        let old = self.master()?;
+        let new = self.other(old);
+        old.command(&["ACL", "SETUSER", PEER[0], "off"])?;
+        old.command(&["CLIENT", "KILL", "USER", PEER[0]])?;
+        self.wait_promoted(new)?;
+        let role = old.info("role")?;
+        ensure!(role == "master", "the old master has become a {role}");
+        Ok((old, new))
+    }
+
+    /// Ends every cut, and waits until everything is well again.
+    ///
+    /// # Errors
+    /// If it does not come to that.
+    pub fn join(&self) -> Result {
+        for server in &self.servers {
+            server.command(&["ACL", "SETUSER", PEER[0], "on"])?;
+            // A sentinel that was refused stays connected, as nobody, and says who it is when it connects again.
+            server.command(&["CLIENT", "KILL", "USER", "default"])?;
+        }
+        self.heal()
+    }
+
+    fn wait_promoted(&self, new: &Redis) -> Result {
         wait_until("the replica is promoted", LIMIT, || {
             let port = self.master()?.port();
-            ensure!(port == new.port(), "the sentinels still name the dead master");
+            ensure!(port == new.port(), "the sentinels still name the old master");
             let role = new.info("role")?;
             ensure!(role == "master", "its role is still {role}");
             Ok(())
-        })?;
-        Ok(new)
+        })
     }
 
     /// Starts what is down and waits until everything is well again, with one master and one replica.

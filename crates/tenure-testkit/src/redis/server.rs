@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Failure, Result, ensure,
-    process::{Launch, Port, Room, Server, wait_until},
+    process::{Launch, Port, Room, Server, WallClock, wait_until},
     tls::certificates,
 };
 
@@ -59,7 +59,9 @@ impl Redis {
         let program =
             if matches!(options.role, Role::Sentinel(_)) { "redis-sentinel" } else { "redis-server" };
         let args = [file.display().to_string()].into_iter().chain(options.args.iter().cloned());
-        let server = Server::start(Launch::new(program, args), room)?;
+        let mut launch = Launch::new(program, args);
+        launch.clock = options.clock.then(|| WallClock::new(room.path())).transpose()?;
+        let server = Server::start(launch, room)?;
         Ok(Self { server, options, port, tls_port, bus_port })
     }
 
@@ -159,6 +161,44 @@ impl Redis {
             .filter_map(|line| line.split_once(':'))
             .find_map(|(name, value)| (name == field).then(|| value.to_owned()))
             .ok_or_else(|| Failure::of_the_trial(format!("INFO has no `{field}`")))
+    }
+
+    /// Its wall clock, in seconds.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn wall_clock(&self) -> Result<f64> {
+        let time = self.command(&["TIME"])?;
+        let part = |at: usize| time.items().get(at).and_then(Reply::text).and_then(|part| part.parse().ok());
+        let (seconds, micros): (Option<f64>, Option<f64>) = (part(0), part(1));
+        let both = seconds.zip(micros).map(|(seconds, micros)| seconds + micros / 1e6);
+        both.ok_or_else(|| Failure::of_the_trial(format!("TIME is {time:?}")))
+    }
+
+    /// Fills its memory (limited by `--maxmemory`) with what does not expire, until there is nothing left that it could
+    /// evict by a `volatile-*` policy; then makes room again. Says how many keys had to go, all of which could expire.
+    ///
+    /// # Errors
+    /// If it does not answer, or has no limit.
+    pub fn fill_until_it_evicts(&self) -> Result<u64> {
+        /// Of 64 KiB each.
+        const MOST: usize = 1_000;
+        let evicted = || Ok::<u64, Failure>(self.info("evicted_keys")?.trim().parse().unwrap_or(0));
+        let before = evicted()?;
+        let mut admin = self.admin()?;
+        let filler = "x".repeat(64 << 10);
+        let mut names = vec!["UNLINK".to_owned()];
+        loop {
+            names.push(format!("testkit-filler:{}", names.len()));
+            match admin.ask(&["SET", &names[names.len() - 1], &filler])? {
+                Reply::Error(error) if error.starts_with("OOM") => break,
+                Reply::Error(error) => return Err(Failure::of_the_trial(error)),
+                _ => ensure!(names.len() <= MOST, "its memory has no limit"),
+            }
+        }
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        admin.command(&names)?;
+        Ok(evicted()? - before)
     }
 
     /// Waits until a field of `INFO` has this value.

@@ -95,6 +95,8 @@ impl ZookeeperOptions {
             .into_iter()
             .chain(["-Xshare:auto", "-XX:-UsePerfData", "-Dzookeeper.jmx.log4j.disable=true"])
             .chain(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"])
+            // A word that is lost in an election is said again after twice as long each time, up to a minute.
+            .chain(["-Dzookeeper.fastleader.maxNotificationInterval=1000"])
             .map(Into::into)
             .collect();
         args.extend(["-cp".into(), jars.join(":")]);

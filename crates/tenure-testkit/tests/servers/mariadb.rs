@@ -16,6 +16,7 @@ crate::tests! {
     tls_is_trusted_by_its_authority_only,
     a_server_that_does_not_start_shows_its_log,
     shared_servers_are_started_once,
+    its_clock_is_set_and_nobody_elses,
 }
 
 /// Long enough for an answer on loopback, short enough to wait for one that must not come.
@@ -142,4 +143,13 @@ fn a_server_that_does_not_start_shows_its_log() -> Result {
 fn shared_servers_are_started_once() -> Result {
     ensure!(std::ptr::eq(MariaDb::shared()?, MariaDb::shared()?), "one server");
     Ok(())
+}
+
+fn its_clock_is_set_and_nobody_elses() -> Result {
+    let server = MariaDb::start(MariaDbOptions { clock: true, ..MariaDbOptions::default() })?;
+    crate::clock_is_set(
+        || server.wall_clock(),
+        |millis| server.process().step_clock(millis),
+        || server.restart(),
+    )
 }

@@ -8,6 +8,7 @@ crate::tests! {
     it_can_ask_for_a_password,
     it_forgets_when_it_is_full,
     a_shared_one_is_started_once,
+    its_clock_is_set_and_nobody_elses,
 }
 
 fn it_is_paused_killed_and_started_again() -> Result {
@@ -52,4 +53,13 @@ fn it_forgets_when_it_is_full() -> Result {
 fn a_shared_one_is_started_once() -> Result {
     ensure_eq!(Memcached::shared()?.port(), Memcached::shared()?.port(), "the port");
     Ok(())
+}
+
+fn its_clock_is_set_and_nobody_elses() -> Result {
+    let server = Memcached::start(MemcachedOptions { clock: true, ..MemcachedOptions::default() })?;
+    crate::clock_is_set(
+        || server.wall_clock(),
+        |millis| server.process().step_clock(millis),
+        || server.restart(),
+    )
 }

@@ -24,6 +24,7 @@ crate::tests! {
     tls_is_trusted_by_its_authority_only,
     a_server_that_does_not_start_shows_its_log,
     shared_servers_are_started_once,
+    its_clock_is_set_and_nobody_elses,
 }
 
 /// Long enough for an answer on loopback, short enough to wait for one that must not come.
@@ -239,4 +240,13 @@ fn a_server_that_does_not_start_shows_its_log() -> Result {
 fn shared_servers_are_started_once() -> Result {
     ensure!(std::ptr::eq(Postgres::shared()?, Postgres::shared()?), "one server");
     Ok(())
+}
+
+fn its_clock_is_set_and_nobody_elses() -> Result {
+    let server = Postgres::start(PostgresOptions { clock: true, ..PostgresOptions::default() })?;
+    crate::clock_is_set(
+        || server.wall_clock(),
+        |millis| server.process().step_clock(millis),
+        || server.restart(),
+    )
 }

@@ -50,7 +50,8 @@ fn stale_releases(stays: &Stays<'_>, beliefs: &[Belief<'_>]) -> Option<Story> {
         let lost =
             next.stay.lost.filter(|&lost| lost > asked && next.stay.safe.is_none_or(|safe| lost < safe));
         let Some(lost) = lost else { continue };
-        if stays.faults(next.stay.worker, next.from, lost).next().is_none() {
+        // Also what struck its hold before it was told of it.
+        if stays.faults(next.stay.worker, next.stay.asked, lost).next().is_none() {
             let why = format!(
                 "worker {} lost the lock when worker {} gave back what it no longer held",
                 next.stay.worker, stale.worker
@@ -102,6 +103,10 @@ mod tests {
         let lost = tale.clone().event(2, 2, 13, What::Lost);
         lost.breaks(Ownership, "worker 2 lost the lock when worker 1 gave back what it no longer held");
         lost.clone().fault("cut", 11, 12, Some(2), None).keeps(Ownership);
+        let asked = Tale::new().grant(1, 1, 0, Some(1)).ask(2, 2, 8, 5).told(2, 2, 10, Some(2));
+        let lost_soon = asked.release(1, 1, 12, Freed::NotHeld).event(2, 2, 13, What::Lost);
+        lost_soon.breaks(Ownership, "gave back what it no longer held");
+        lost_soon.fault("break", 9, 9, Some(2), None).keeps(Ownership);
         lost.fault("restart", 11, 12, None, None).keeps(Ownership);
         tale.event(2, 2, 19, What::Lost).keeps(Ownership);
     }

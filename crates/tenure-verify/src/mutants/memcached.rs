@@ -7,9 +7,9 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::TcpStream,
     sync::Mutex,
-    time::{Instant, sleep},
 };
 
+use super::poll::{believed_until, until_granted};
 use crate::{
     clock::{nanos, now},
     history::{Freed, Nanos},
@@ -47,20 +47,15 @@ struct Hold {
 #[async_trait]
 impl Locks for Way {
     async fn ask(&self, key: &KeySpec, wish: &Wish) -> Result<Option<Box<dyn Held>>, Unanswered> {
-        let deadline = Instant::now() + wish.patience.unwrap_or_default();
-        let key = key.name.clone();
-        loop {
-            let sent = now();
+        let once = || async {
+            let (key, sent) = (key.name.clone(), now());
             let answer = say(&self.0, &format!("add {key} 0 {} 1\r\n1\r\n", LEASE.as_secs())).await;
-            if answer.map_err(Unanswered::maybe)? == "STORED" {
-                let until = sent + nanos(LEASE.mul_f64(0.95));
-                return Ok(Some(Box::new(Hold { link: self.0.clone(), key, until })));
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-            sleep(POLL).await;
-        }
+            let stored = answer.map_err(Unanswered::maybe)? == "STORED";
+            let until = sent + nanos(LEASE.mul_f64(0.95));
+            let link = self.0.clone();
+            Ok(stored.then(|| Box::new(Hold { link, key, until }) as Box<dyn Held>))
+        };
+        until_granted(wish, POLL, once).await
     }
 
     async fn close(&self) {}
@@ -73,7 +68,7 @@ impl Held for Hold {
     }
 
     fn look(&self) -> Look {
-        if now() < self.until { Look::Until(Some(self.until)) } else { Look::Lost }
+        believed_until(self.until)
     }
 
     async fn release(self: Box<Self>) -> Freed {

@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
 use tenure_core::ClaimId;
-use tokio::{
-    sync::Mutex,
-    time::{Instant, sleep},
-};
+use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use super::Mutant;
+use super::{
+    Mutant,
+    poll::{believed_until, until_granted},
+};
 use crate::{
     clock::{nanos, now},
     history::{Freed, Nanos},
@@ -56,18 +56,13 @@ fn number(name: &str) -> i64 {
 #[async_trait]
 impl Locks for Advisory {
     async fn ask(&self, key: &KeySpec, wish: &Wish) -> Result<Option<Box<dyn Held>>, Unanswered> {
-        let deadline = Instant::now() + wish.patience.unwrap_or_default();
         let number = number(&key.name);
-        loop {
+        let once = || async move {
             let rows = self.0.simple_query(&format!("SELECT pg_try_advisory_lock({number})")).await;
-            if said_true(&rows.map_err(Unanswered::maybe)?) {
-                return Ok(Some(Box::new(AdvisoryHold(self.0.clone(), number))));
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-            sleep(POLL).await;
-        }
+            let got = said_true(&rows.map_err(Unanswered::maybe)?);
+            Ok(got.then(|| Box::new(AdvisoryHold(self.0.clone(), number)) as Box<dyn Held>))
+        };
+        until_granted(wish, POLL, once).await
     }
 
     async fn close(&self) {}
@@ -114,9 +109,8 @@ struct RowHold {
 #[async_trait]
 impl Locks for Row {
     async fn ask(&self, key: &KeySpec, wish: &Wish) -> Result<Option<Box<dyn Held>>, Unanswered> {
-        let deadline = Instant::now() + wish.patience.unwrap_or_default();
         let owner = ClaimId::fresh().to_string();
-        loop {
+        let once = || async {
             let sent = now();
             let found: Option<String> = {
                 let mut link = self.link.lock().await;
@@ -125,16 +119,13 @@ impl Locks for Row {
                 let whose = "SELECT owner FROM mutant_locks WHERE name = ?";
                 link.exec_first(whose, (&key.name,)).await.map_err(Unanswered::maybe)?
             };
-            if found.as_deref() == Some(owner.as_str()) {
-                let until = sent + nanos(self.ttl.mul_f64(0.95));
-                let (link, key) = (self.link.clone(), key.name.clone());
-                return Ok(Some(Box::new(RowHold { link, key, owner, until })));
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-            sleep(POLL).await;
-        }
+            let until = sent + nanos(self.ttl.mul_f64(0.95));
+            let (link, key, owner) = (self.link.clone(), key.name.clone(), owner.clone());
+            Ok(found
+                .filter(|found| *found == owner)
+                .map(|owner| Box::new(RowHold { link, key, owner, until }) as Box<dyn Held>))
+        };
+        until_granted(wish, POLL, once).await
     }
 
     async fn close(&self) {}
@@ -147,7 +138,7 @@ impl Held for RowHold {
     }
 
     fn look(&self) -> Look {
-        if now() < self.until { Look::Until(Some(self.until)) } else { Look::Lost }
+        believed_until(self.until)
     }
 
     async fn release(self: Box<Self>) -> Freed {

@@ -4,12 +4,18 @@
 //! order in which tasks run, follows from its seed: the acquire loop, the watchdog, the lane, the cleaner and the guard are
 //! those of the `tenure` crate, on tokio's paused time; what they talk to is here.
 
+mod all;
 mod campaign;
 mod clock;
+mod grip;
 mod mutants;
 mod plan;
 mod process;
+mod registers;
 mod server;
+mod shrink;
+mod smaller;
+mod strikes;
 #[cfg(test)]
 mod tests;
 mod weather;
@@ -25,6 +31,7 @@ use tenure_core::{Engine, Result};
 pub use self::{
     campaign::{Caught, Failure, Progress, Tally, catch, run},
     mutants::Mutant,
+    shrink::{Shrunk, shrink},
 };
 use self::{
     clock::{ClientClock, Wall},
@@ -60,10 +67,14 @@ pub struct Outcome {
 /// If the simulation itself cannot be set up, which its seed then shows again.
 #[must_use]
 pub fn simulate(seed: u64, mutant: Option<Mutant>) -> Outcome {
-    fastrand::seed(seed);
+    simulate_plan(Plan::draw(seed, mutant), seed, mutant)
+}
+
+/// Runs a plan with these dice.
+fn simulate_plan(plan: Plan, dice: u64, mutant: Option<Mutant>) -> Outcome {
+    fastrand::seed(dice);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime of one thread needs nothing");
-    let plan = Plan::draw(seed, mutant);
     let bounds = bounds(&plan);
     let history = runtime.block_on(live(plan, mutant));
     let report = check(&history, &bounds);

@@ -47,11 +47,15 @@ pub enum Mutant {
     NoWriteBack,
     /// In a quorum, a member that forgot everything counts at once.
     NoQuarantine,
+    /// An operator who asks gently frees the place at once.
+    BreaksAtOnce,
+    /// A writer that becomes a reader gives its place up.
+    DowngradeReleases,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::DeadlineFromReply,
         Self::WallClock,
         Self::ClockStopsInSuspend,
@@ -69,6 +73,8 @@ impl Mutant {
         Self::WriteOnlyFence,
         Self::NoWriteBack,
         Self::NoQuarantine,
+        Self::BreaksAtOnce,
+        Self::DowngradeReleases,
     ];
 
     /// What breaks under it: the verdict must be one of these, so that no mutant is caught by luck.
@@ -83,6 +89,8 @@ impl Mutant {
             | Self::PushCountsAnew
             | Self::PushWithoutNumber
             | Self::ShortLease
+            | Self::BreaksAtOnce
+            | Self::DowngradeReleases
             | Self::ReadersBesideWriter => &[Exclusion, Fences, Ownership, Told],
             Self::OnePermitMore => &[Exclusion, Ownership],
             Self::TimedOutNotCleaned | Self::WakeUpOnly => &[Waiters, Unknown, Succession],
@@ -99,7 +107,7 @@ impl Mutant {
     }
 
     pub(super) fn needs_readers(self) -> bool {
-        self == Self::ReadersBesideWriter
+        matches!(self, Self::ReadersBesideWriter | Self::DowngradeReleases)
     }
 
     pub(super) fn needs_permits(self) -> bool {

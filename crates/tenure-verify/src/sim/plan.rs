@@ -8,7 +8,7 @@ use crate::history::Nanos;
 pub(super) const MS: Nanos = 1_000_000;
 
 /// One schedule.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) ttl: Nanos,
     /// The longest that a message takes when nothing is wrong.
@@ -23,7 +23,7 @@ pub(super) struct Plan {
     pub(super) keys: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ClientPlan {
     /// How fast its clock runs, in parts per million of too much.
     pub(super) drift: i64,
@@ -37,7 +37,7 @@ pub(super) struct ClientPlan {
     pub(super) set_back: (Nanos, Nanos),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ServerPlan {
     pub(super) drift: i64,
     /// How far its clock is ahead.
@@ -86,6 +86,8 @@ pub(super) enum Blow {
     /// The same, and its timers go on where they were: its background work lags by this much more.
     Suspend(Nanos, Nanos),
     Kill,
+    /// An operator breaks what it holds, gently: its renewals are refused.
+    Break,
 }
 
 impl Plan {
@@ -149,7 +151,7 @@ impl Plan {
         };
         let window = |kind, client, percent| Window { from, to: from + long, kind, client, server, percent };
         let forgets = quorum && rng.u8(0..4) == 0;
-        match if forgets { 14 } else { rng.u8(0..16) } {
+        match if forgets { 14 } else { rng.u8(0..17) } {
             0..=2 => self.strikes.push(Strike { client, when, what: Blow::Pause(long) }),
             3 => {
                 let what = Blow::Suspend(long, rng.u64(0..ttl / 2));
@@ -180,7 +182,11 @@ impl Plan {
                     self.windows.push(Window { to: from + down, server, ..window(kind, None, 100) });
                 }
             }
-            _ => self.servers[0].set_back = Some((from, rng.u64(MS..ttl))),
+            15 => self.servers[0].set_back = Some((from, rng.u64(MS..ttl))),
+            _ => {
+                let when = When::Granted { nth: rng.u32(1..=2), after: rng.u64(0..ttl / 4) };
+                self.strikes.push(Strike { client, when, what: Blow::Break });
+            }
         }
     }
 }

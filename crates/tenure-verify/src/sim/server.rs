@@ -7,8 +7,8 @@ use std::{
 };
 
 use tenure_core::{
-    Answered, Attempt, Busy, Claim, ClaimId, Crash, Error, ErrorKind, Grant, Held, Incarnation, Key, Moment,
-    Op, Released, Renewal, Result, Seat, Seq,
+    Answered, Attempt, Busy, Claim, ClaimId, Crash, Error, ErrorKind, Evicted, Eviction, Filter, Grant, Held,
+    Incarnation, Key, Moment, Op, Place, Released, Renewal, Result, Seat, Seq, Standing, When,
 };
 use tenure_testkit::model::Model;
 
@@ -159,6 +159,9 @@ impl Server {
     pub(super) fn downgrade(&mut self, claim: &Claim, seq: Seq, time: Nanos) -> Renewal {
         let now = self.now(time);
         let answer = self.model.downgrade(Held { claim, seq }, now);
+        if self.is(Mutant::DowngradeReleases) {
+            let _ = self.model.release(claim, now);
+        }
         self.settle(&claim.key, None);
         answer
     }
@@ -177,6 +180,20 @@ impl Server {
         let answer = self.model.release(claim, now);
         self.settle(&claim.key, None);
         answer
+    }
+
+    /// Breaks what this client holds, so that its renewals are refused. Whether there was anything.
+    pub(super) fn break_hold(&mut self, client: usize, time: Nanos) -> bool {
+        let now = self.now(time);
+        let places = self.model.show(&Filter::Prefix(String::new(), 100), now);
+        let held = places
+            .into_iter()
+            .find(|place| place.standing == Standing::Holds && self.owners.get(&place.id) == Some(&client));
+        let Some(Place { key, id, seq, .. }) = held else { return false };
+        let when = if self.is(Mutant::BreaksAtOnce) { When::Now } else { When::Gently };
+        let evicted = self.model.evict(&Eviction { key: key.clone(), id, seq, when }, now);
+        self.settle(&key, None);
+        evicted != Evicted::Gone
     }
 
     /// Tells those who hold now and did not before, except who is being answered.

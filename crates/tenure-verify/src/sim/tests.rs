@@ -1,4 +1,4 @@
-use super::{Mutant, catch, run, simulate};
+use super::{Mutant, catch, plan::Plan, run, shrink, simulate};
 use crate::{checks::Verdict, history::What};
 
 #[test]
@@ -40,4 +40,28 @@ fn a_schedule_gets_somewhere() {
         assert!(matches!(verdict, Verdict::Held { .. }), "seed {seed}: {verdict:?}");
     }
     assert!(granted > 200, "{granted}");
+}
+
+#[test]
+fn a_schedule_that_fails_is_made_smaller_and_fails_the_same_way() {
+    assert!(shrink(0, None).is_none(), "there is nothing to make smaller");
+    for mutant in [Mutant::NoRecheck, Mutant::WriteOnlyFence, Mutant::NoQuarantine] {
+        let caught = catch(mutant, 0, 20_000, 1).unwrap();
+        let small = shrink(caught.seed, Some(mutant)).unwrap();
+        let again = shrink(caught.seed, Some(mutant)).unwrap();
+        assert_eq!(small.promise, caught.promise, "{mutant}");
+        assert!(small.outcome.report.refuted().is_some(), "{mutant}");
+        assert_eq!(small.to_string(), again.to_string(), "{mutant}");
+        let whole = Plan::draw(caught.seed, Some(mutant));
+        assert!(small.size() < whole.size(), "{mutant}: {small} of {whole}");
+    }
+}
+
+/// Somebody died while it collected the locks of a `Multi`; a hold was broken before its holder had heard of it.
+#[test]
+fn what_was_judged_wrongly_once_is_judged_right() {
+    for seed in [509_048, 511_902, 672_232, 733_308, 759_080, 823_163] {
+        let outcome = simulate(seed, None);
+        assert!(outcome.report.refuted().is_none(), "seed {seed}: {:?}", outcome.report.refuted());
+    }
 }

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use tenure::{Client, Guard, Loss, Permit, WriteGuard};
+use tenure::{Client, Owner, WriteGuard};
 use tenure_core::{ErrorKind, Result};
 
 use super::{
+    grip::Grip,
     plan::{LockKind, MS},
     world::{World, worker_id},
 };
@@ -19,72 +20,27 @@ pub(super) struct Worker {
     pub(super) drift: i64,
 }
 
-/// What was granted.
-enum Grip {
-    Guard(Guard),
-    Write(WriteGuard),
-    Permit(Permit),
-}
-
-impl Grip {
-    fn fence(&self) -> u64 {
-        match self {
-            Self::Guard(guard) => guard.fence().get(),
-            Self::Write(guard) => guard.fence().get(),
-            Self::Permit(permit) => permit.order().get(),
-        }
-    }
-
-    fn remaining(&self) -> Option<Duration> {
-        match self {
-            Self::Guard(guard) => guard.remaining(),
-            Self::Write(guard) => guard.remaining(),
-            Self::Permit(permit) => permit.remaining(),
-        }
-    }
-
-    fn is_lost(&self) -> bool {
-        match self {
-            Self::Guard(guard) => guard.is_lost(),
-            Self::Write(guard) => guard.is_lost(),
-            Self::Permit(permit) => permit.is_lost(),
-        }
-    }
-
-    async fn lost(&self) -> Loss {
-        match self {
-            Self::Guard(guard) => guard.lost().await,
-            Self::Write(guard) => guard.lost().await,
-            Self::Permit(permit) => permit.lost().await,
-        }
-    }
-
-    async fn release(self) -> Result<()> {
-        match self {
-            Self::Guard(guard) => guard.release().await,
-            Self::Write(guard) => guard.release().await,
-            Self::Permit(permit) => permit.release().await,
-        }
-    }
-}
-
 impl Worker {
     pub(super) async fn run(self) {
         let ttl = self.world.plan.ttl;
         for _ in 0..self.world.plan.clients[self.number].rounds {
             nap(fastrand::u64(0..ttl)).await;
-            let key = fastrand::u32(0..self.world.plan.keys);
-            let op = self.world.fresh_op();
+            let (keys, kind) = (self.world.plan.keys, self.world.plan.kind);
+            if keys > 1 && kind == LockKind::Mutex && fastrand::u8(0..3) == 0 {
+                self.round_of_all().await;
+                continue;
+            }
+            let (key, op) = (fastrand::u32(0..keys), self.world.fresh_op());
             self.round(op, key).await;
         }
         self.world.finished(self.number);
     }
 
-    fn id(&self) -> WorkerId {
+    pub(super) fn id(&self) -> WorkerId {
         worker_id(self.number, self.task)
     }
 
-    fn log(&self, op: OpId, key: KeyId, what: What) {
+    pub(super) fn log(&self, op: OpId, key: KeyId, what: What) {
         self.world.log(self.id(), op, key, what);
     }
 
@@ -131,10 +87,23 @@ impl Worker {
             (LockKind::Mutex, _) => {
                 let mutex = self.client.mutex(name)?;
                 let mutex = if fastrand::u8(0..4) == 0 { mutex.fair() } else { mutex };
-                Ok(if tries {
-                    mutex.try_acquire().await?.map(Grip::Guard)
-                } else {
-                    Some(Grip::Guard(mutex.acquire_within(wait).await?))
+                let way = fastrand::u8(0..8);
+                Ok(match (way, tries) {
+                    (0, true) => self.client.election(name)?.try_campaign("sim").await?.map(Grip::Leads),
+                    (0, false) => {
+                        Some(Grip::Leads(self.client.election(name)?.campaign_within("sim", wait).await?))
+                    }
+                    (1, _) => {
+                        let owner = Owner::new();
+                        let guard = if tries {
+                            mutex.try_acquire_as(&owner).await?
+                        } else {
+                            Some(mutex.acquire_within_as(&owner, wait).await?)
+                        };
+                        guard.map(|guard| Grip::Mine(guard, mutex, owner))
+                    }
+                    (_, true) => mutex.try_acquire().await?.map(Grip::Guard),
+                    (_, false) => Some(Grip::Guard(mutex.acquire_within(wait).await?)),
                 })
             }
             (LockKind::ReadersWriter, Wanted::Shared) => {
@@ -196,6 +165,38 @@ impl Worker {
         if kept {
             self.log(op, key, What::Left);
         }
+        let grip = match grip {
+            Grip::Write(guard) if kept && fastrand::u8(0..3) == 0 => return self.downgrade(key, guard).await,
+            grip => grip,
+        };
+        self.give_back(op, key, grip).await;
+    }
+
+    /// Goes on as a reader at the same place. What it does then is an acquisition of its own to the checks, and one without a
+    /// number: the writer had it.
+    async fn downgrade(&self, key: KeyId, guard: WriteGuard) {
+        let (op, mode, patience) = (self.world.fresh_op(), Wanted::Shared, self.common(self.world.plan.ttl));
+        self.log(op, key, What::Asked { mode, patience });
+        match guard.downgrade().await {
+            Ok(guard) => {
+                let grip = Grip::Guard(guard);
+                self.log(op, key, What::Granted { fence: None, until: self.until(&grip) });
+                self.world.granted(self.number);
+                let kept = self.work(op, key, &grip).await;
+                self.world.left(self.number);
+                if kept {
+                    self.log(op, key, What::Left);
+                }
+                self.give_back(op, key, grip).await;
+            }
+            Err(err) => {
+                let maybe = err.may_have_applied();
+                self.log(op, key, What::Failed { maybe, why: format!("{:?}", err.kind()) });
+            }
+        }
+    }
+
+    async fn give_back(&self, op: OpId, key: KeyId, grip: Grip) {
         if fastrand::u8(0..4) == 0 {
             drop(grip);
             return;
@@ -210,7 +211,7 @@ impl Worker {
     }
 
     /// Claims its fence before it reads anything.
-    fn begin(
+    pub(super) fn begin(
         &self,
         op: OpId,
         key: KeyId,
@@ -229,6 +230,9 @@ impl Worker {
         let ttl = self.world.plan.ttl;
         let long = fastrand::u64(0..if fastrand::u8(0..3) == 0 { 2 * ttl } else { ttl / 4 });
         let until = self.world.now() + long;
+        if let Some(fence) = grip.again().await {
+            self.log(op, key, What::Reentered { fence: Some(fence) });
+        }
         loop {
             let now = self.world.now();
             if now >= until {
@@ -252,16 +256,20 @@ impl Worker {
 
     /// Its deadline by the clock that all share.
     fn until(&self, grip: &Grip) -> Option<Nanos> {
-        let left = u64::try_from(grip.remaining()?.as_nanos()).unwrap_or(u64::MAX);
+        self.deadline(grip.remaining())
+    }
+
+    pub(super) fn deadline(&self, remaining: Option<Duration>) -> Option<Nanos> {
+        let left = u64::try_from(remaining?.as_nanos()).unwrap_or(u64::MAX);
         Some(self.world.now() + self.common(left))
     }
 
     /// How long a time by its own clock is by the clock that all share.
-    fn common(&self, own: Nanos) -> Nanos {
+    pub(super) fn common(&self, own: Nanos) -> Nanos {
         (own as f64 / (1.0 + self.drift as f64 / 1e6)) as Nanos
     }
 }
 
-async fn nap(time: Nanos) {
+pub(super) async fn nap(time: Nanos) {
     tokio::time::sleep(Duration::from_nanos(time)).await;
 }

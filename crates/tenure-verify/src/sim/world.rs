@@ -1,7 +1,7 @@
 //! All that one schedule consists of.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -12,12 +12,13 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     Mutant,
-    plan::{Blow, Memory, Plan, Strike, When},
+    plan::Plan,
     process::{Process, nanos},
+    registers::Registers,
     server::{Push, Server},
     weather::{Fate, Struck, Way, fate},
 };
-use crate::history::{Done, Effect, Event, Fault, History, KeyId, Nanos, OpId, Register, What, WorkerId};
+use crate::history::{Event, Fault, History, KeyId, Nanos, OpId, What, WorkerId};
 
 pub(super) struct World {
     pub(super) start: Instant,
@@ -43,34 +44,27 @@ impl Inbox {
     }
 }
 
-struct State {
-    history: History,
+pub(super) struct State {
+    pub(super) history: History,
     last: Nanos,
     ops: OpId,
     /// How many workers of each client have not finished.
     busy: Vec<u32>,
-    grants: Vec<u32>,
-    holds: Vec<u32>,
+    pub(super) grants: Vec<u32>,
+    pub(super) holds: Vec<u32>,
     servers: Vec<Server>,
-    struck: Vec<Struck>,
+    pub(super) struck: Vec<Struck>,
+    /// Who collects several locks, and since when.
+    pub(super) collecting: BTreeMap<WorkerId, Nanos>,
     /// When the last message arrived on each way between each client and server.
     lines: HashMap<(Way, usize, usize), Nanos>,
-    registers: Vec<Registers>,
+    pub(super) registers: Vec<Registers>,
 }
 
 impl std::hash::Hash for Way {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         (*self as u8).hash(state);
     }
-}
-
-/// What a lock protects.
-#[derive(Clone, Default)]
-struct Registers {
-    mark: u64,
-    claimed_by: OpId,
-    fenced: BTreeSet<OpId>,
-    plain: BTreeSet<OpId>,
 }
 
 impl World {
@@ -90,6 +84,7 @@ impl World {
             holds: vec![0; clients],
             servers: plan.servers.iter().map(|server| Server::new(server, forgets, mutant)).collect(),
             struck: vec![Struck::default(); plan.windows.len()],
+            collecting: BTreeMap::new(),
             lines: HashMap::new(),
             registers: vec![Registers::default(); plan.keys as usize],
         };
@@ -104,7 +99,7 @@ impl World {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,84 +175,6 @@ impl World {
         tokio::time::sleep_until(self.start + Duration::from_nanos(time)).await;
     }
 
-    /// Notes that a client was granted a lock, and strikes where that is what a blow waits for.
-    pub(super) fn granted(self: &Arc<Self>, client: usize) {
-        let nth = {
-            let mut state = self.lock();
-            state.grants[client] += 1;
-            state.holds[client] += 1;
-            state.grants[client]
-        };
-        for &strike in self.plan.strikes.iter().filter(|strike| strike.client == client) {
-            if let When::Granted { nth: wanted, after } = strike.when
-                && wanted == nth
-            {
-                self.strike(strike, self.now() + after);
-            }
-        }
-    }
-
-    pub(super) fn left(&self, client: usize) {
-        self.lock().holds[client] -= 1;
-    }
-
-    pub(super) fn begin(self: &Arc<Self>) {
-        for &strike in &self.plan.strikes {
-            if let When::At(at) = strike.when {
-                self.strike(strike, at);
-            }
-        }
-    }
-
-    fn strike(self: &Arc<Self>, strike: Strike, at: Nanos) {
-        let world = Arc::clone(self);
-        tokio::spawn(async move {
-            world.until(at).await;
-            world.hit(strike);
-        });
-    }
-
-    fn hit(&self, Strike { client, what, .. }: Strike) {
-        let process = &self.processes[client];
-        if process.is_dead() {
-            return;
-        }
-        let now = self.now();
-        let mut state = self.lock();
-        let from = state.stamp(now);
-        let held = state.holds[client] > 0;
-        let (kind, pause, lag) = match what {
-            Blow::Pause(pause) => ("pause", pause, 0),
-            Blow::Suspend(pause, lag) => ("suspend", pause, lag),
-            Blow::Kill => ("kill", 0, 0),
-        };
-        let hit = match what {
-            Blow::Kill => held.then_some("it held a lock"),
-            Blow::Pause(pause) | Blow::Suspend(pause, _) => {
-                (held && pause > self.plan.ttl).then_some("it held a lock, and its lease ended meanwhile")
-            }
-        };
-        for task in 0..self.plan.clients[client].tasks {
-            state.history.faults.push(Fault {
-                kind: kind.into(),
-                from,
-                to: from + pause + lag,
-                worker: Some(worker_id(client, task)),
-                op: None,
-                hit: hit.filter(|_| task == 0).map(Into::into),
-                fatal: what == Blow::Kill,
-            });
-        }
-        drop(state);
-        match what {
-            Blow::Kill => {
-                process.kill();
-                self.ended.notify_waiters();
-            }
-            Blow::Pause(_) | Blow::Suspend(..) => process.stop(pause, lag, kind == "suspend"),
-        }
-    }
-
     pub(super) fn finished(&self, client: usize) {
         self.lock().busy[client] -= 1;
         self.ended.notify_waiters();
@@ -267,137 +184,20 @@ impl World {
         let state = self.lock();
         state.busy.iter().zip(&self.processes).all(|(busy, process)| *busy == 0 || process.is_dead())
     }
-
-    /// The protected resources: what is asked of them reaches them at once.
-    pub(super) fn claim(&self, worker: WorkerId, op: OpId, key: KeyId, fence: u64) -> bool {
-        let careless = self.is(Mutant::WriteOnlyFence);
-        self.effect((worker, op, key), Register::Fenced, Some(fence), |registers| {
-            let accepted = fence > registers.mark || (fence == registers.mark && registers.claimed_by == op);
-            if accepted && !careless {
-                (registers.mark, registers.claimed_by) = (fence, op);
-            }
-            (Done::Claim, accepted || careless)
-        })
-    }
-
-    pub(super) fn read(
-        &self,
-        worker: WorkerId,
-        op: OpId,
-        key: KeyId,
-        register: Register,
-        fence: Option<u64>,
-    ) -> BTreeSet<OpId> {
-        let mut seen = BTreeSet::new();
-        self.effect((worker, op, key), register, fence, |registers| {
-            seen = registers.of(register).clone();
-            (Done::Read, true)
-        });
-        seen
-    }
-
-    pub(super) fn write(
-        &self,
-        (worker, op, key): (WorkerId, OpId, KeyId),
-        register: Register,
-        fence: Option<u64>,
-        seen: &BTreeSet<OpId>,
-    ) -> bool {
-        let careless = self.is(Mutant::WriteOnlyFence);
-        self.effect((worker, op, key), register, fence, |registers| {
-            let accepted = match (register, fence) {
-                (Register::Plain, _) | (_, None) => true,
-                (Register::Fenced, Some(fence)) if careless => fence >= registers.mark,
-                (Register::Fenced, Some(fence)) => fence == registers.mark && registers.claimed_by == op,
-            };
-            let held = registers.of(register);
-            let lost = held.difference(seen).copied().filter(|&other| other != op).collect();
-            if accepted {
-                *held = seen.clone();
-                held.insert(op);
-                if register == Register::Fenced {
-                    registers.mark = registers.mark.max(fence.unwrap_or(0));
-                }
-            }
-            (Done::Write { lost }, accepted)
-        })
-    }
-
-    fn effect(
-        &self,
-        (worker, op, key): (WorkerId, OpId, KeyId),
-        register: Register,
-        fence: Option<u64>,
-        act: impl FnOnce(&mut Registers) -> (Done, bool),
-    ) -> bool {
-        let mut state = self.lock();
-        let at = state.stamp(self.now());
-        let (what, accepted) = act(&mut state.registers[key as usize]);
-        state.history.effects.push(Effect { at, worker, op, key, register, fence, what, accepted });
-        accepted
-    }
-
-    /// Ends the schedule: what was seen, with what the network did.
-    pub(super) fn close(&self) -> History {
-        let mut state = self.lock();
-        let ended = state.stamp(self.now()) + 1;
-        let mut history = std::mem::take(&mut state.history);
-        for (window, struck) in self.plan.windows.iter().zip(&state.struck) {
-            let hit = (struck.times > 0).then(|| format!("{} messages", struck.times));
-            if window.from >= ended {
-                continue;
-            }
-            let fault = |worker| Fault {
-                kind: window.kind.name().into(),
-                from: window.from,
-                to: window.to.max(struck.reach),
-                worker,
-                op: None,
-                hit: hit.clone(),
-                fatal: false,
-            };
-            match window.client {
-                None => history.faults.push(fault(None)),
-                Some(client) => {
-                    let tasks = 0..self.plan.clients[client].tasks;
-                    history.faults.extend(tasks.map(|task| fault(Some(worker_id(client, task)))));
-                }
-            }
-        }
-        for server in &self.plan.servers {
-            let mut happened = |kind: &str, from: Nanos, to: Nanos| {
-                if from < ended {
-                    let (kind, hit) = (kind.into(), Some("it did".into()));
-                    history.faults.push(Fault { kind, from, to, worker: None, op: None, hit, fatal: false });
-                }
-            };
-            for &(at, memory) in &server.restarts {
-                let kind = if memory == Memory::Kept { "engine restart" } else { "engine forgets" };
-                happened(kind, at, at);
-            }
-            if let Some((at, by)) = server.set_back {
-                happened("engine clock set back", at, at + by);
-            }
-        }
-        history.ended = ended;
-        history
-    }
 }
 
 impl State {
+    pub(super) fn collected(&mut self, worker: WorkerId, to: Nanos) {
+        let Some(from) = self.collecting.remove(&worker) else { return };
+        let kind = "collecting".into();
+        let fault = Fault { kind, from, to, worker: None, op: None, hit: None, fatal: false };
+        self.history.faults.push(fault);
+    }
+
     /// No two things happen at the same moment.
-    fn stamp(&mut self, now: Nanos) -> Nanos {
+    pub(super) fn stamp(&mut self, now: Nanos) -> Nanos {
         self.last = now.max(self.last + 1);
         self.last
-    }
-}
-
-impl Registers {
-    fn of(&mut self, register: Register) -> &mut BTreeSet<OpId> {
-        match register {
-            Register::Fenced => &mut self.fenced,
-            Register::Plain => &mut self.plain,
-        }
     }
 }
 

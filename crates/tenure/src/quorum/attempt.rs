@@ -1,22 +1,18 @@
 //! One round: everybody is asked at once, and it is won or lost as soon as that is certain.
 
-use std::{
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tenure_core::{
     Answered, Attempt, Busy, Claim, ClaimId, Crash, Error, ErrorKind, Grant, Held, Incarnation, Mode, Moment,
     Op, Patience, Renewal, Result, Seat, Seq,
 };
-use tokio::runtime::Handle;
 
 use super::{
     Inner,
-    claims::{Asks, Begun, Pending},
+    claims::Begun,
     numbers::farthest,
+    pending::{Asks, Pending},
     verdict::{Miss, Verdict, told, too_few},
 };
 
@@ -231,7 +227,7 @@ impl Round<'_> {
         let pending = Pending::new(asks);
         self.inner.claims().follow(self.owner, self.claim.id, pending.clone());
         let (inner, owner, claim) = (self.inner.clone(), self.owner, self.claim.clone());
-        background(async move {
+        self.inner.chores.begin(async move {
             while let Some((member, answer)) = pending.next().await {
                 inner.late(owner, &claim, member, &answer);
             }
@@ -291,7 +287,7 @@ impl Round<'_> {
                 next = asks.next().now_or_never().flatten();
             }
         }
-        background(async move { while asks.next().await.is_some() {} });
+        self.inner.chores.begin(async move { while asks.next().await.is_some() {} });
         (at.len() >= majority).then_some(at)
     }
 
@@ -357,14 +353,4 @@ fn choose(granted: &[(usize, Seq)], majority: usize, least: Seq, fenced: bool) -
     let at = granted.iter().filter(|(_, seq)| *seq == fence).map(|(member, _)| *member).collect();
     let below = granted.iter().filter(|(_, seq)| *seq < fence).copied().collect();
     Fencing { fence, at, below }
-}
-
-/// Begins on the spot and goes on behind the caller's back if need be.
-pub(super) fn background(job: impl Future<Output = ()> + Send + 'static) {
-    let mut job = Box::pin(job);
-    if job.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending
-        && let Ok(runtime) = Handle::try_current()
-    {
-        runtime.spawn(job);
-    }
 }

@@ -2,41 +2,15 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, PoisonError},
-    task::Poll,
+    sync::Arc,
 };
 
-use futures_util::{StreamExt, future::poll_fn, stream::FuturesUnordered};
 use tenure_core::{Answered, Attempt, Claim, ClaimId, Error, ErrorKind, Moment, Op, Released, Result, Seq};
 
-use super::verdict::{Ask, Miss};
-use crate::sync::Mutex;
-
-/// Attempts on their way.
-pub(super) type Asks = FuturesUnordered<Ask<Attempt>>;
-
-/// Attempts that go on after the round was won. Whoever releases the claim takes them out and drops them, so that
-/// none of them is sent after the release.
-#[derive(Debug)]
-pub(super) struct Pending(Mutex<Option<Asks>>);
-
-impl Pending {
-    pub(super) fn new(asks: Asks) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Some(asks))))
-    }
-
-    pub(super) async fn next(&self) -> Option<(usize, Result<Attempt, Miss>)> {
-        poll_fn(|cx| {
-            let mut asks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            asks.as_mut().map_or(Poll::Ready(None), |asks| asks.poll_next_unpin(cx))
-        })
-        .await
-    }
-
-    pub(super) fn take(&self) -> Option<Asks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
+use super::{
+    pending::{Asks, Pending},
+    verdict::Miss,
+};
 
 /// All claims of one client that have, or may have, a place anywhere.
 ///
@@ -180,21 +154,7 @@ impl Claims {
         left: bool,
     ) -> bool {
         let Some(record) = self.live(claim, round) else { return false };
-        let fence = record.hold.map(|hold| hold.fence);
-        let slot = &mut record.slots[member];
-        slot.asked = false;
-        match answer {
-            Ok(Attempt::Granted(grant)) => {
-                let seq = grant.seat.seq;
-                slot.at_fence &= slot.seat == Some(seq);
-                slot.at_fence |= fence == Some(seq);
-                slot.gone &= slot.seat == Some(seq);
-                slot.seat = Some(seq);
-                slot.left = left;
-            }
-            Ok(Attempt::Busy(_)) => (slot.seat, slot.at_fence) = (None, false),
-            Err(miss) => slot.doubt |= miss.in_doubt(),
-        }
+        record.heard(member, answer, left);
         true
     }
 
@@ -224,7 +184,7 @@ impl Claims {
     /// The round is lost. Says who must be released, with the attempts that are still on their way.
     pub(super) fn lose(&mut self, claim: ClaimId, round: ClaimId) -> (Vec<(usize, Answered)>, Option<Asks>) {
         let Some(record) = self.live(claim, round) else { return (Vec::new(), None) };
-        let rest = record.pending.take().and_then(|pending| pending.take());
+        let rest = record.take_pending();
         // Whoever was asked for the first time and has not answered is heard first: a release that overtakes the
         // attempt frees nothing.
         let known = |slot: &Slot| !slot.left && (slot.seat.is_some() || slot.doubt);
@@ -374,7 +334,77 @@ impl Record {
         Self { round, stage: Stage::Live, slots, hold: None, pending: None, until }
     }
 
+    fn heard(&mut self, member: usize, answer: &Result<Attempt, Miss>, left: bool) {
+        let fence = self.hold.map(|hold| hold.fence);
+        let slot = &mut self.slots[member];
+        slot.asked = false;
+        match answer {
+            Ok(Attempt::Granted(grant)) => {
+                let seq = grant.seat.seq;
+                slot.at_fence &= slot.seat == Some(seq);
+                slot.at_fence |= fence == Some(seq);
+                slot.gone &= slot.seat == Some(seq);
+                slot.seat = Some(seq);
+                slot.left = left;
+            }
+            Ok(Attempt::Busy(_)) => (slot.seat, slot.at_fence) = (None, false),
+            Err(miss) => slot.doubt |= miss.in_doubt(),
+        }
+    }
+
+    fn take_pending(&mut self) -> Option<Asks> {
+        let (asks, heard) = self.pending.take()?.take();
+        if let Some((member, answer)) = heard.filter(|(member, _)| self.slots[*member].asked) {
+            self.heard(member, &answer, false);
+        }
+        asks
+    }
+
     fn drop_pending(&mut self) {
-        drop(self.pending.take().and_then(|pending| pending.take()));
+        drop(self.take_pending());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::ready, time::Duration};
+
+    use tenure_core::{Grant, Incarnation, Key, Mode, Note, Patience, Seat, Ttl};
+
+    use super::*;
+
+    fn granted() -> Result<Attempt, Miss> {
+        let seat = Seat { seq: Seq::new(7).unwrap(), incarnation: Incarnation(0) };
+        Ok(Attempt::Granted(Grant { seat, ttl: None, remembers: None }))
+    }
+
+    /// Between hearing a late answer and noting it, the claim may be released on another thread. The release must not
+    /// say that an attempt may still be under way: engines would leave a grave for it, which slows down whoever comes next.
+    #[tokio::test]
+    async fn what_was_heard_and_not_yet_noted_leaves_no_doubt() {
+        let claim = Claim {
+            key: Key::new("k").unwrap(),
+            id: ClaimId::fresh(),
+            mode: Mode::Exclusive,
+            patience: Patience::Try,
+            ttl: Ttl::default(),
+            floor: Seq::ZERO,
+            note: Note::new("me", ""),
+        };
+        let (mut claims, now) = (Claims::default(), Moment::new(Duration::ZERO));
+        let begun = claims.begin(&claim, 5, now).unwrap();
+        for member in 0..3 {
+            assert!(claims.heard(claim.id, begun.round, member, &granted(), false));
+        }
+        let asks: Asks = Asks::new();
+        asks.push(Box::pin(ready((3, granted()))));
+        asks.push(Box::pin(std::future::pending()));
+        let pending = Pending::new(asks);
+        claims.follow(claim.id, begun.round, pending.clone());
+        claims.win(claim.id, begun.round, Seq::new(7).unwrap(), &[0, 1, 2], now);
+        assert!(pending.next().await.is_some());
+        let leaving = claims.leave(&claim, 5, Answered::All, now);
+        let doubts: Vec<_> = leaving.ask.iter().map(|(_, answered)| *answered == Answered::InDoubt).collect();
+        assert_eq!(doubts, [false, false, false, false, true]);
     }
 }

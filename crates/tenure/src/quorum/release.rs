@@ -7,8 +7,7 @@ use tenure_core::{Answered, Attempt, Claim, Engine, ErrorKind, Op, Released, Res
 
 use super::{
     Inner,
-    attempt::background,
-    claims::Asks,
+    pending::Asks,
     verdict::{Ask, Miss, told, too_few},
 };
 use crate::acquire::jitter;
@@ -25,7 +24,9 @@ impl Inner {
     /// not answer: then the caller must, and only those are asked which have not answered yet.
     pub(super) async fn release(self: &Arc<Self>, claim: &Claim, answered: Answered) -> Result<Released> {
         let majority = self.roster.majority();
-        let leaving = self.claims().leave(claim, self.roster.len(), answered, self.now());
+        // It calls back the attempts that nobody waited for, which ends who listens to them.
+        let leave = || self.claims().leave(claim, self.roster.len(), answered, self.now());
+        let leaving = self.chores.quietly(leave);
         let claim_id = claim.id;
         let claim = Arc::new(Claim { id: leaving.round, ..claim.clone() });
         let limit = self.settings.limit(claim.ttl);
@@ -88,7 +89,7 @@ impl Inner {
         let (inner, claim) = (self.clone(), claim.clone());
         let free = |&(member, answered)| inner.clone().insist(member, claim.clone(), answered);
         let mut jobs: FuturesUnordered<_> = places.iter().map(free).collect();
-        background(async move {
+        self.chores.begin(async move {
             loop {
                 tokio::select! {
                     biased;
@@ -123,7 +124,7 @@ impl Inner {
         let jobs =
             again.iter().map(|&(member, answered)| inner.clone().insist(member, claim.clone(), answered));
         let mut jobs: FuturesUnordered<_> = jobs.collect();
-        background(async move {
+        self.chores.begin(async move {
             loop {
                 tokio::select! {
                     biased;

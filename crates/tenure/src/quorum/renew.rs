@@ -7,7 +7,6 @@ use tenure_core::{Claim, ClaimId, Crash, Engine, Held, Moment, Op, Renewal, Resu
 
 use super::{
     Inner,
-    attempt::background,
     claims::Standing,
     verdict::{Ask, Miss, told, too_few},
 };
@@ -115,7 +114,7 @@ impl Inner {
             }
         }
         // The others are renewed too, so that all members go on holding.
-        background(async move { while asks.next().await.is_some() {} });
+        self.chores.begin(async move { while asks.next().await.is_some() {} });
         let missed = said.iter().filter_map(|said| match said {
             Said::Missed(miss) => Some(miss),
             Said::Nothing | Said::Answered => None,

@@ -4,6 +4,10 @@ use tenure_core::{BootClock, Clock, Error, Result, Ttl};
 
 use super::numbers::WallClock;
 
+/// The shortest ttl: each member has an eighth of it to answer, and a busy machine now and then takes that long to wake a
+/// process.
+pub(super) const MIN_TTL: Duration = Duration::from_millis(400);
+
 /// How a [`Quorum`](crate::Quorum) behaves. Everybody who uses the same members must say the same `max_ttl` and
 /// `max_skew`.
 #[derive(Clone, Debug)]

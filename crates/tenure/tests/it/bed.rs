@@ -8,7 +8,12 @@ use std::{
     time::Duration,
 };
 
-use tenure::{Client, Clock, Engine, Filter, Key, Moment, Place, Settings};
+use async_trait::async_trait;
+use tenure::{
+    Claim, ClaimId, Client, Clock, Engine, Evicted, Eviction, Fact, Filter, Guarantees, Key, Moment, Place,
+    Reach, Released, Result, Seq, Settings,
+};
+use tenure_core::{Answered, Attempt, EngineId, Held, Renewal, Turn};
 use tenure_local::Memory;
 use tenure_testkit::{TokioClock, faults::Faults, faults::Faulty};
 
@@ -137,4 +142,74 @@ pub(crate) fn secs(secs: u64) -> Duration {
 
 pub(crate) fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// An engine that is reached over a network: each verb is begun when it is first asked, and takes a while. Writes down which
+/// of attempt and release was begun when.
+#[derive(Debug)]
+pub(crate) struct Far {
+    inner: Arc<dyn Engine>,
+    begun: Log<&'static str>,
+}
+
+impl Far {
+    pub(crate) fn over(inner: Arc<dyn Engine>) -> (Arc<dyn Engine>, Log<&'static str>) {
+        let begun = Log::default();
+        (Arc::new(Self { inner, begun: begun.clone() }), begun)
+    }
+
+    async fn trip() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[async_trait]
+impl Engine for Far {
+    fn guarantees(&self) -> Guarantees {
+        Guarantees { reach: Reach::Network, ..self.inner.guarantees() }
+    }
+
+    fn identity(&self) -> EngineId {
+        self.inner.identity()
+    }
+
+    async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
+        self.begun.push("attempt");
+        Self::trip().await;
+        self.inner.attempt(claim).await
+    }
+
+    async fn turn(&self, claim: &Claim) -> Turn {
+        self.inner.turn(claim).await
+    }
+
+    async fn renew(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
+        self.inner.renew(holds).await
+    }
+
+    async fn downgrade(&self, hold: Held<'_>) -> Result<Renewal> {
+        self.inner.downgrade(hold).await
+    }
+
+    async fn release(&self, claim: &Claim, answered: Answered) -> Result<Released> {
+        self.begun.push("release");
+        Self::trip().await;
+        self.inner.release(claim, answered).await
+    }
+
+    async fn lost(&self) -> Vec<(ClaimId, Seq)> {
+        self.inner.lost().await
+    }
+
+    async fn line(&self, filter: &Filter) -> Result<Vec<Place>> {
+        self.inner.line(filter).await
+    }
+
+    async fn evict(&self, eviction: &Eviction) -> Result<Evicted> {
+        self.inner.evict(eviction).await
+    }
+
+    async fn examine(&self) -> Result<Vec<Fact>> {
+        self.inner.examine().await
+    }
 }

@@ -6,7 +6,7 @@ use tenure_testkit::{
     faults::{Fault, Faulty, Nth, Verb},
 };
 
-use crate::bed::{Bed, Log, millis, others_run, secs};
+use crate::bed::{Bed, Far, Log, millis, others_run, secs};
 
 #[tokio::test(start_paused = true)]
 async fn tasks_of_a_process_share_one_place_and_hand_over_without_the_engine() {
@@ -101,6 +101,45 @@ async fn where_a_trip_is_slow_the_place_stays_for_a_few_trips() {
     assert_eq!(slow(|_| {}).await, 4, "at 0, 40, 80 and 120 ms: eight trips are 160");
     assert_eq!(slow(|s| s.trips = 0).await, 2, "the turns alone");
     assert_eq!(slow(|s| s.turn_time = millis(100)).await, 3, "and no longer than allowed");
+}
+
+/// The next process waits for the release; the place that this one asks for anew can wait. Where a connection carries one
+/// request at a time, the order in which the two are begun is the order in which they are done.
+#[tokio::test(start_paused = true)]
+async fn a_place_is_given_back_before_another_is_asked_for() {
+    let bed = Bed::new();
+    let mut settings = bed.settings();
+    (settings.turns, settings.trips) = (1, 0);
+    let (engine, begun) = Far::over(bed.memory.another());
+    let here = Client::new(engine, settings).unwrap();
+    let mutex = here.mutex("k").unwrap();
+    let guard = mutex.acquire().await.unwrap();
+    let next = || {
+        let mutex = mutex.clone();
+        tokio::spawn(async move { mutex.acquire().await.unwrap().release().await.unwrap() })
+    };
+    let (second, third) = (next(), next());
+    others_run().await;
+    drop(guard);
+    second.await.unwrap();
+    third.await.unwrap();
+    assert_eq!(begun.entries(), ["attempt", "release", "attempt", "release"]);
+}
+
+/// However many guards are dropped at once, only so many releases are under way at a time.
+#[tokio::test(start_paused = true)]
+async fn not_all_dropped_guards_are_given_back_at_once() {
+    let bed = Bed::new();
+    let (engine, begun) = Far::over(bed.memory.another());
+    let here = Client::new(engine, bed.settings()).unwrap();
+    let mut guards = Vec::new();
+    for number in 0..200 {
+        guards.push(here.mutex(format!("k{number}")).unwrap().acquire().await.unwrap());
+    }
+    drop(guards);
+    assert_eq!(begun.entries().iter().filter(|&&verb| verb == "release").count(), 64);
+    here.close().await;
+    assert_eq!(begun.entries().iter().filter(|&&verb| verb == "release").count(), 200);
 }
 
 #[tokio::test(start_paused = true)]

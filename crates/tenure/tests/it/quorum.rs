@@ -157,6 +157,26 @@ async fn a_release_calls_back_the_attempts_that_nobody_waited_for() {
     assert_eq!(servers.places().await, [0; 5], "the attempt must not arrive after its release");
 }
 
+/// Whoever listens to the members that were not waited for must end with them.
+#[tokio::test(start_paused = true)]
+async fn locks_one_after_the_other_leave_no_task_behind() {
+    let servers = Servers::new(5);
+    let (quorum, faults) = servers.faulty();
+    let tasks = tokio::runtime::Handle::current().metrics();
+    for call in 1..=20 {
+        let gate = faults[4].hold(Verb::Attempt, Nth::Call(call));
+        let claim = exclusive();
+        granted(quorum.attempt(&claim).await);
+        gate.reached_by(1).await;
+        let_go(&quorum, &claim).await;
+    }
+    others_run().await;
+    assert!(tasks.num_alive_tasks() <= 1, "{} tasks are left", tasks.num_alive_tasks());
+    drop(quorum);
+    others_run().await;
+    assert_eq!(tasks.num_alive_tasks(), 0, "the task for all ends with its quorum");
+}
+
 #[tokio::test(start_paused = true)]
 async fn asked_again_it_is_the_same_grant() {
     let servers = Servers::new(5);
