@@ -223,11 +223,14 @@ impl FaultKind {
                 &[1, 2, 4],
                 "an engine that evicts takes locks away from holders that do not know it yet; the fence saves the data",
             )),
-            // A quorum is struck in a minority, and memcached counts by a clock that nobody sets.
-            Self::ClockAhead if matches!(guarantees.engine, "redis" | "mysql" | "postgres") => Some((
-                &[1, 2, 4],
-                "a server's clock that is stepped ahead ends leases early (SAFETY.md); the fence saves the data",
-            )),
+            // memcached counts by a clock that nobody sets. A quorum is struck in one member, which is enough where a
+            // bare majority holds.
+            Self::ClockAhead if matches!(guarantees.engine, "redis" | "mysql" | "postgres" | "quorum") => {
+                Some((
+                    &[1, 2, 4],
+                    "a server's clock that is stepped ahead ends leases early (SAFETY.md); the fence saves the data",
+                ))
+            }
             Self::EngineKill | Self::EnginePause | Self::LeaderKill | Self::LeaderCut if forgets => Some((
                 &[1, 2, 4],
                 "grade advisory: this engine may forget a grant when it restarts or fails over; the fence saves the data",

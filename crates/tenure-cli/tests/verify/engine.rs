@@ -40,10 +40,10 @@ fn a_memory_that_is_emptied_takes_locks_and_no_updates() {
 
 #[test]
 fn a_clock_that_is_set_ahead_ends_leases_and_loses_no_updates() {
-    let cells = struck("redis", &["clock-ahead"]);
-    assert!(is_as_said(&cells[0]), "{}", cells[0]);
-    // One clock of five is a minority, which decides nothing.
-    assert_eq!(struck("redlock", &["clock-ahead"])[0]["outcome"], "held");
+    for lab in ["redis", "redlock"] {
+        let cells = struck(lab, &["clock-ahead"]);
+        assert!(is_as_said(&cells[0]), "{}", cells[0]);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct QuorumSettings {
     pub max_ttl: Duration,
     /// The largest difference between the clocks of two members. 1 s.
     pub max_skew: Duration,
-    /// How long one member may take to answer, at most an eighth of the ttl. 1 s.
+    /// How long one member may take to answer; where it is asked about a claim, at most an eighth of the ttl. 1 s.
     pub member_limit: Duration,
     /// Whether members are welcome that cannot lift their numbers to a floor (etcd, ZooKeeper). Such a quorum keeps
     /// holders apart all the same, but its fences may go back, so that no resource can be asked to check them.
@@ -73,10 +73,5 @@ impl QuorumSettings {
     /// third of a ttl that a verb has; a renewal has a sixth.
     pub(super) fn limit(&self, ttl: Ttl) -> Duration {
         self.member_limit.min(ttl.get() / 8)
-    }
-
-    /// How long a member may take where no claim says how much time there is.
-    pub(super) fn look_limit(&self) -> Duration {
-        self.member_limit.min(Duration::from_millis(250))
     }
 }

@@ -351,9 +351,24 @@ async fn the_line_shows_who_holds_at_a_majority_and_who_is_in_the_way() {
         faults[silent].on(Verb::Line, Nth::EVERY, Fault::Hold(Default::default()));
     }
     let (line, took) = timed(quorum.line(&filter)).await;
-    assert_eq!((line.unwrap()[0].id, took), (holder.id, millis(250)));
+    assert_eq!((line.unwrap()[0].id, took), (holder.id, secs(1)));
     faults[3].on(Verb::Line, Nth::EVERY, Fault::DropRequest);
     assert_eq!(quorum.line(&filter).await.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_line_shows_the_mode_of_a_majority() {
+    let servers = Servers::new(3);
+    let (quorum, faults) = servers.faulty();
+    // The first member hears of the claim only when it is repeated, with another mode.
+    faults[0].on(Verb::Attempt, Nth::Call(1), Fault::DropRequest);
+    let writer = exclusive();
+    granted(quorum.attempt(&writer).await);
+    let _ = quorum.attempt(&tenure::Claim { mode: Mode::Shared, ..writer.clone() }).await;
+    assert_eq!(servers.line(0).await[0].mode, Mode::Shared);
+    let line = quorum.line(&Filter::Key(key())).await.unwrap();
+    let shown: Vec<_> = line.iter().map(|place| (place.id, place.mode)).collect();
+    assert_eq!(shown, [(writer.id, Mode::Exclusive)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -357,6 +357,22 @@ async fn an_eviction_names_the_place_as_the_line_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_eviction_that_reached_only_some_is_completed_by_the_next() {
+    let servers = Servers::new(5);
+    lift(&servers, 0, 1_000_000_000).await;
+    let (quorum, faults) = servers.faulty();
+    let claim = exclusive();
+    let seq = granted(quorum.attempt(&claim).await).seat.seq;
+    assert!(servers.line(0).await[0].seq > seq, "the first member's number is not the fence");
+    faults[0].on(Verb::Evict, Nth::Call(1), Fault::DropRequest);
+    let eviction = Eviction { key: key(), id: claim.id, seq, when: When::Now };
+    assert_eq!(quorum.evict(&eviction).await.unwrap(), Evicted::Freed);
+    assert_eq!(servers.places().await, [1, 0, 0, 0, 0]);
+    assert_eq!(quorum.evict(&eviction).await.unwrap(), Evicted::Freed);
+    assert_eq!(servers.places().await, [0; 5]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_guard_outlives_two_members_and_not_three() {
     let servers = Servers::new(5);
     let (quorum, faults) = servers.faulty();
@@ -369,4 +385,20 @@ async fn a_guard_outlives_two_members_and_not_three() {
     down(2);
     let (_, took) = timed(guard.lost()).await;
     assert!(took <= secs(15), "{took:?}");
+}
+
+/// What docs/engines/quorum.md says of a clock that is set ahead.
+#[tokio::test(start_paused = true)]
+async fn a_hold_at_a_bare_majority_falls_with_one_place_and_the_fence_tells_the_two_apart() {
+    let servers = Servers::new(5);
+    let rival = servers.occupy(&[1, 2]).await;
+    let (first, second) = (exclusive(), exclusive());
+    let (a, b) = (servers.quorum(), servers.quorum());
+    let fence = granted(a.attempt(&first).await).seat.seq;
+    servers.vacate(&rival).await;
+    busy(b.attempt(&second).await);
+    servers.end(0, &first).await;
+    assert!(granted(b.attempt(&second).await).seat.seq > fence);
+    // The first is not told before its next renewal.
+    assert_eq!(renew(&a, &first, fence).await.unwrap(), Renewal::Lost);
 }
