@@ -6,6 +6,8 @@
 mod bed;
 mod cluster;
 mod minority;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod mixed;
 #[path = "../redis/route.rs"]
 mod route;
 mod session;
