@@ -21,7 +21,7 @@ use crate::{
 pub use self::weight::Weight;
 
 /// The steps of each curve.
-const WAITERS: [u32; 9] = [1, 10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000];
+const WAITERS: [u32; 9] = [2, 10, 30, 100, 300, 1_000, 2_000, 5_000, 10_000];
 const KEYS: [u32; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 const PROCESSES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// How often each operation is measured at a step.
@@ -128,8 +128,8 @@ fn last(curves: &[Curve]) -> String {
     ends.collect::<Vec<_>>().join("; ")
 }
 
-/// At each step a claim joins the end of the line and leaves it, and the holder at its front leaves, so that the next one
-/// holds, and joins at the end again.
+/// At each step a claim joins the end of the line, of which it is the last place then, and leaves it, and the holder at its
+/// front leaves, so that the next one holds, and joins at the end again. Ten thousand is the most that servers allow.
 async fn waiters(
     place: &Place,
     engine: &dyn Engine,
@@ -141,7 +141,8 @@ async fn waiters(
     let mut line: std::collections::VecDeque<Claim> = std::collections::VecDeque::new();
     let [mut join, mut leave, mut pass] = ["join the line", "leave it", "pass on"].map(curve);
     for step in WAITERS {
-        while line.len() < step as usize + 1 {
+        let others = step as usize - 1;
+        while line.len() < others {
             let claim = claim(&key, Patience::Queue)?;
             let _ = engine.attempt(&claim).await?;
             line.push_back(claim);
@@ -149,7 +150,7 @@ async fn waiters(
                 break;
             }
         }
-        if line.len() < step as usize + 1 {
+        if line.len() < others {
             ended.push(format!("the line: {} places in {time:?}", line.len()));
             break;
         }

@@ -37,6 +37,16 @@ pub(super) async fn weigh(
     process: Option<u32>,
     time: Duration,
 ) -> Result<Vec<Weight>> {
+    let mut weights = Vec::new();
+    // The engine first, and what is less there, before it has freed anything that it could use again.
+    if let Some(process) = process {
+        let key = Key::new(place.key("weighed line"))?;
+        let line = (0..PLACES).map(|_| claim(&key, Patience::Queue)).collect::<Result<_>>()?;
+        weights.push(grown(engine, process, "a place in a line, in the engine", line, time / 4).await?);
+        let keys = (0..KEYS).map(|number| place.key(&format!("weighed/{number}")));
+        let keys = keys.map(|key| claim(&Key::new(key)?, Patience::Try)).collect::<Result<_>>()?;
+        weights.push(grown(engine, process, "a held key, in the engine", keys, time / 4).await?);
+    }
     let lease = place.lease().max(time);
     let keep = Order::Keep {
         prefix: place.key("weighed"),
@@ -47,18 +57,10 @@ pub(super) async fn weigh(
     };
     let says = place.part().await?.ask(keep, time).await?;
     let Says::Kept(kept) = says else { return Err(unexpected(&says)) };
-    let mut weights = vec![Weight { what: "a held key, in the client", of: kept.locks, bytes: kept.bytes }];
+    weights.push(Weight { what: "a held key, in the client", of: kept.locks, bytes: kept.bytes });
     let says = place.part().await?.ask(Order::Wait { key: place.key("waited"), tasks: TASKS }, time).await?;
     let Says::Waited(bytes) = says else { return Err(unexpected(&says)) };
     weights.push(Weight { what: "a waiting task, in the client", of: TASKS, bytes });
-    if let Some(process) = process {
-        let keys = (0..KEYS).map(|number| place.key(&format!("weighed/{number}")));
-        let keys = keys.map(|key| claim(&Key::new(key)?, Patience::Try)).collect::<Result<_>>()?;
-        weights.push(grown(engine, process, "a held key, in the engine", keys, time / 4).await?);
-        let key = Key::new(place.key("weighed line"))?;
-        let line = (0..PLACES).map(|_| claim(&key, Patience::Queue)).collect::<Result<_>>()?;
-        weights.push(grown(engine, process, "a place in a line, in the engine", line, time / 4).await?);
-    }
     Ok(weights)
 }
 
