@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::{
-    Attempt, BootClock, Busy, Claim, Clock, Error, ErrorKind, Grant, Incarnation, Moment, Op, Patience,
-    Result, Seq,
+    Attempt, BootClock, Busy, Claim, Clock, Error, ErrorKind, Grant, Moment, Op, Patience, Result, Seq,
 };
 
 use crate::{
@@ -87,7 +86,8 @@ impl MemcachedEngine {
                 seat
             }
         };
-        self.attempt_in_line(&link, claim, &name, seat).await
+        // Apart, so that an attempt on a free key is a small thing to make.
+        Box::pin(self.attempt_in_line(&link, claim, &name, seat)).await
     }
 
     /// Draws a lease item for a place of this claim. Noted before it is asked for, so that a release knows it even if
@@ -123,7 +123,7 @@ impl MemcachedEngine {
                 Ok(Some(self.granted(link, claim, seq)))
             }
             [Reply::Done(_), Reply::NotStored] => Ok(None),
-            [first, second] => Err(self.take_back(link, name, &lease, [first, second]).await),
+            [first, second] => Err(Box::pin(self.take_back(link, name, &lease, [first, second])).await),
             _ => Err(nonsense(OP, &link.address)),
         }
     }
@@ -262,7 +262,7 @@ impl MemcachedEngine {
         }
         seat.calm = lapses.map(|lapses| (lapses.min(now + CALM), lapses));
         self.seats.put(claim.id, *seat, now);
-        let seat = tenure_core::Seat { seq, incarnation: Incarnation(link.stats.incarnation()) };
+        let seat = tenure_core::Seat { seq, incarnation: link.incarnation() };
         Ok(Some(Attempt::Busy(busy(&read.line, at, claim, Some(seat), lapses))))
     }
 
@@ -357,7 +357,7 @@ impl MemcachedEngine {
     }
 
     fn granted(&self, link: &Link, claim: &Claim, seq: Seq) -> Attempt {
-        let seat = tenure_core::Seat { seq, incarnation: Incarnation(link.stats.incarnation()) };
+        let seat = tenure_core::Seat { seq, incarnation: link.incarnation() };
         // It may have forgotten a lock a moment ago, and would not know.
         Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: Some(Duration::ZERO) })
     }

@@ -34,6 +34,18 @@ pub fn guarantees() -> Guarantees {
     }
 }
 
+/// Which server it is. Read once, when a connection is made: every verb asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Server {
+    /// When it started, by its own clock: the same answer for as long as it lives.
+    pub(crate) started: Option<u64>,
+    /// Its clock, in seconds.
+    pub(crate) time: u64,
+    /// What tells one life of a server from another, as far as it says.
+    pub(crate) incarnation: u64,
+    pub(crate) is_older_than_a_second: bool,
+}
+
 /// What a server says about itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
@@ -72,23 +84,19 @@ impl Stats {
         self.get(name)?.parse().ok()
     }
 
-    /// The server's clock, in seconds.
-    pub(crate) fn time(&self) -> Option<u64> {
-        self.number("time")
+    fn started(&self) -> Option<u64> {
+        self.number("time")?.checked_sub(self.number("uptime")?)
     }
 
-    /// When it started, by its own clock: the same answer for as long as it lives.
-    pub(crate) fn started(&self) -> Option<u64> {
-        self.time()?.checked_sub(self.number("uptime")?)
-    }
-
-    pub(crate) fn is_older_than_a_second(&self) -> bool {
-        self.number("uptime").is_some_and(|uptime| uptime >= A_SECOND_OLD)
-    }
-
-    /// What tells one life of a server from another, as far as it says.
-    pub(crate) fn incarnation(&self) -> u64 {
-        self.started().unwrap_or(0) << 24 ^ self.number("pid").unwrap_or(0)
+    /// What the verbs need of it.
+    pub(crate) fn server(&self) -> Server {
+        let started = self.started();
+        Server {
+            started,
+            time: self.number("time").unwrap_or(0),
+            incarnation: started.unwrap_or(0) << 24 ^ self.number("pid").unwrap_or(0),
+            is_older_than_a_second: self.number("uptime").is_some_and(|uptime| uptime >= A_SECOND_OLD),
+        }
     }
 
     /// What an operator should know; `settings` is what it says about how it was started.
@@ -141,17 +149,16 @@ mod tests {
 
     #[test]
     fn a_server_is_known_by_when_it_started() {
+        let server = |lines: &[&str]| stats(lines).server();
         let young =
-            stats(&["STAT pid 7", "STAT uptime 3", "STAT time 1794824260", "STAT libevent 2.1.12-stable"]);
-        let old = stats(&["STAT pid 7", "STAT uptime 4", "STAT time 1794824261"]);
-        assert_eq!((young.started(), old.started()), (Some(1_794_824_257), Some(1_794_824_257)));
-        assert_eq!(young.incarnation(), old.incarnation());
-        assert_ne!(
-            young.incarnation(),
-            stats(&["STAT pid 8", "STAT uptime 3", "STAT time 1794824260"]).incarnation()
-        );
-        assert!(!young.is_older_than_a_second() && old.is_older_than_a_second());
-        assert_eq!(stats(&["STAT uptime 3"]).started(), None);
+            server(&["STAT pid 7", "STAT uptime 3", "STAT time 1794824260", "STAT libevent 2.1.12-stable"]);
+        let old = server(&["STAT pid 7", "STAT uptime 4", "STAT time 1794824261"]);
+        assert_eq!((young.started, old.started), (Some(1_794_824_257), Some(1_794_824_257)));
+        assert_eq!(young.incarnation, old.incarnation);
+        let other = server(&["STAT pid 8", "STAT uptime 3", "STAT time 1794824260"]);
+        assert_ne!(young.incarnation, other.incarnation);
+        assert!(!young.is_older_than_a_second && old.is_older_than_a_second);
+        assert_eq!(server(&["STAT uptime 3"]).started, None);
     }
 
     #[test]

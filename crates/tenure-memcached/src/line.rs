@@ -78,12 +78,14 @@ impl Line {
     pub(crate) fn write(&self, started: u64) -> Vec<u8> {
         let mut text = format!("{FORMAT} {started} {}\n", self.key.to_path_element(usize::MAX));
         for place in &self.places {
-            let seq = place.seq.map_or("*".to_owned(), |seq| seq.to_string());
+            let _ = write!(text, "{} {:016x} ", place.id, place.lease.0);
+            let _ = match place.seq {
+                Some(seq) => write!(text, "{seq}"),
+                None => write!(text, "*"),
+            };
             let _ = writeln!(
                 text,
-                "{} {:016x} {seq} {} {}\t{}\t{}",
-                place.id,
-                place.lease.0,
+                " {} {}\t{}\t{}",
                 Written(place.mode),
                 place.taken,
                 place.note.who(),

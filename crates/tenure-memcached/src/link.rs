@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_core::{Address, BootClock, Clock, Error, ErrorKind, Moment, Op, Result};
+use tenure_core::{Address, BootClock, Clock, Error, ErrorKind, Incarnation, Moment, Op, Result};
 use tokio::{
     io::AsyncReadExt,
     net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     ENGINE,
     commands::{Cas, Commands},
-    facts::Stats,
+    facts::{Server, Stats},
     reply::{Nonsense, Reply, take_line, take_reply},
     trouble::{cut_off, no_connection, nonsense, refused},
     url::{Login, MemcachedOptions},
@@ -50,7 +50,7 @@ pub(crate) struct Link {
     pub(crate) address: Address,
     pub(crate) life: Life,
     /// What the server said about itself when the connection was made.
-    pub(crate) stats: Stats,
+    server: Server,
     made: Moment,
     wire: Arc<Wire>,
     task: AbortHandle,
@@ -106,7 +106,7 @@ impl Link {
         let mut link = Self {
             address: address.clone(),
             life: Life(LIVES.fetch_add(1, Ordering::Relaxed)),
-            stats: Stats::default(),
+            server: Server::default(),
             made: BootClock.now(),
             wire,
             task,
@@ -115,7 +115,7 @@ impl Link {
             if let Some(login) = &options.login {
                 link.log_in(login).await?;
             }
-            link.stats = link.ask_stats("stats", Op::Connect).await?;
+            link.server = link.ask_stats("stats", Op::Connect).await?.server();
             link.made = BootClock.now();
             link.check(probe).await
         };
@@ -144,7 +144,7 @@ impl Link {
             [Reply::Done(0)] => {
                 unfit(format!("{} gives no unique numbers; start it without -C", self.address))
             }
-            [Reply::Done(_)] if self.stats.started().is_none() => {
+            [Reply::Done(_)] if self.server.started.is_none() => {
                 unfit(format!("{} does not say when it started", self.address))
             }
             [Reply::Done(_)] => Ok(()),
@@ -166,7 +166,7 @@ impl Link {
     /// Refuses a server that started a moment ago. Numbers begin with the second in which a server starts, and another
     /// life of it may have given some in that same second.
     pub(crate) fn may_number(&self) -> Result<()> {
-        if self.stats.is_older_than_a_second() || BootClock.now().since(self.made) >= Duration::from_secs(1) {
+        if self.server.is_older_than_a_second || BootClock.now().since(self.made) >= Duration::from_secs(1) {
             return Ok(());
         }
         let message = format!("{} started a moment ago; its fences are good after a second", self.address);
@@ -175,12 +175,17 @@ impl Link {
 
     /// When the server started, by its own clock.
     pub(crate) fn started(&self) -> u64 {
-        self.stats.started().unwrap_or(0)
+        self.server.started.unwrap_or(0)
     }
 
     /// The server's clock in seconds, for people: read when the connection was made, and counted on since.
     pub(crate) fn server_now(&self) -> u64 {
-        self.stats.time().unwrap_or(0) + BootClock.now().since(self.made).as_secs()
+        self.server.time + BootClock.now().since(self.made).as_secs()
+    }
+
+    /// The life of the server, as far as it says.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        Incarnation(self.server.incarnation)
     }
 
     /// The version that a reply on this connection named.

@@ -55,10 +55,14 @@ impl Links {
 
     /// The connection to one server.
     pub(crate) async fn at(&self, server: usize) -> Result<Arc<Link>> {
-        let port = &self.ports[server];
-        if let Some(link) = port.working() {
-            return Ok(link);
+        match self.ports[server].working() {
+            Some(link) => Ok(link),
+            None => Box::pin(self.connect(server)).await,
         }
+    }
+
+    async fn connect(&self, server: usize) -> Result<Arc<Link>> {
+        let port = &self.ports[server];
         let connecting = {
             let mut connecting = lock(&port.connecting);
             if let Some(link) = port.working() {

@@ -51,6 +51,9 @@ impl Lease {
 /// Which server has a key: the one that bids most for it, so that a server that leaves or comes moves no keys but its
 /// own. Every client must name the servers by the same words, in any order.
 pub(crate) fn server_of(servers: &[Address], key: &Key) -> usize {
+    if let [_] = servers {
+        return 0;
+    }
     let wanted = hash(key.as_str().as_bytes());
     let bid = |server: &Address| mix(hash(server.to_string().as_bytes()) ^ wanted.rotate_left(32));
     (0..servers.len()).max_by_key(|&at| bid(&servers[at])).unwrap_or(0)

@@ -19,7 +19,7 @@ impl MemcachedEngine {
         let link = self.links.of(&claim.key).await.map_err(|err| err.in_op(OP))?;
         let name = self.names.line(&claim.key);
         let Some(seat) = self.seats.get(claim.id) else {
-            return self.release_unknown(&link, claim, &name).await;
+            return Box::pin(self.release_unknown(&link, claim, &name)).await;
         };
         let lease = self.names.lease(claim.id, seat.lease);
         let mut ask = Commands::default();
@@ -53,7 +53,7 @@ impl MemcachedEngine {
         let read = self.read(OP, &link, &claim.key, &line)?;
         let stood = read.line.find(claim.id).is_some_and(|at| read.line.places[at].lease == seat.lease);
         if stood {
-            self.clear(&link, &name, seat.lease, read).await;
+            Box::pin(self.clear(&link, &name, seat.lease, read)).await;
         }
         Ok(freed(stood && lived))
     }

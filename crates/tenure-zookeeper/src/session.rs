@@ -231,6 +231,14 @@ impl Shared {
         self.give(wished, outcome);
     }
 
+    /// Resolves when somebody wishes for a beat and was not given it yet. Of many who wish together the first wakes the
+    /// task and the others leave a word for later, when all have been served.
+    async fn wished_for(&self) {
+        while self.wished.load(Ordering::Acquire) <= self.given.borrow().0 {
+            self.wish.notified().await;
+        }
+    }
+
     /// Tells those who wished for a beat, up to this one, what became of it.
     fn give(&self, upto: u64, outcome: Result<(), Failure>) {
         self.given.send_modify(|given| *given = (upto, outcome));
@@ -294,7 +302,7 @@ async fn keep_up(shared: Arc<Shared>, mut link: Arc<Link>) {
         loop {
             let next = async {
                 tokio::select! {
-                    () = shared.wish.notified() => {}
+                    () = shared.wished_for() => {}
                     () = shared.ear.evictions() => {}
                 }
             };

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_core::{Answered, Claim, Engine, ErrorKind, Mode, Patience, Seq};
+use tenure_core::{Answered, Claim, Engine, ErrorKind, Held, Mode, Patience, Renewal, Seq};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq, memcached::Memcached};
 
 use crate::support::{claim, hold, items, let_go, line, open, says, server, until_held, within};
@@ -80,5 +80,32 @@ async fn a_line_has_a_bound() -> Result {
     let released =
         tokio::time::timeout(Duration::from_secs(5), engine.release(&one_more, Answered::All)).await;
     ensure!(matches!(released, Ok(Ok(tenure_core::Released::Freed))), "{released:?}");
+    Ok(())
+}
+
+/// Others line up at the very moment of a downgrade: it is done all the same, and is not said to be done before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_downgrade_survives_those_who_come() -> Result {
+    let url = Memcached::shared()?.url();
+    let (here, there) = (open(&url).await?, open(&url).await?);
+    for round in 0..100 {
+        let key = format!("downgraded/{round}");
+        let held = claim(&key)?;
+        let seq = hold(&here, &held).await?.seat.seq;
+        let coming = [claim(&key)?, claim(&key)?, claim(&key)?];
+        let (downgraded, came) = futures_util::join!(
+            here.downgrade(Held { claim: &held, seq }),
+            futures_util::future::join_all(coming.iter().map(|claim| there.attempt(claim)))
+        );
+        ensure_eq!(downgraded?, Renewal::Renewed(Some(held.ttl.get())), "the downgrade in round {round}");
+        for came in came {
+            let _ = came?;
+        }
+        ensure_eq!(line(&here, &key).await?[0].mode, Mode::Shared, "the mode in round {round}");
+        let_go(&here, &held).await?;
+        for claim in &coming {
+            let_go(&there, claim).await?;
+        }
+    }
     Ok(())
 }

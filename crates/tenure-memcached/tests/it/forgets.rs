@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::{Answered, Engine, Released, Renewal};
-use tenure_testkit::{Failure, Result, ensure, ensure_eq};
+use tenure_testkit::{Failure, Result, ensure, ensure_eq, memcached::Memcached};
 
 use crate::support::{brief, claim, hold, items, let_go, line, open, renew, server, until_held, wait};
 
@@ -90,16 +90,40 @@ async fn waiters_line_up_again() -> Result {
     let_go(&here, &claims[1]).await
 }
 
+/// A place whose lease is over is not freed any more by its owner, though nobody has looked at the line since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_after_the_lease_frees_nobody() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let claim = claim("k")?;
+    hold(&engine, &claim).await?;
+    let lease = server.items()?.into_iter().find(|item| item.starts_with("tenure:lease:"));
+    let lease = lease.ok_or_else(|| Failure::new("there is no lease"))?;
+    server.ask(format!("md {lease}\r\n").as_bytes(), "HD\r\n")?;
+    ensure_eq!(engine.release(&claim, Answered::All).await?, Released::NotHeld, "the release");
+    ensure_eq!(items(&server)?, 0, "items that are left");
+    Ok(())
+}
+
 /// Started anew with nothing: nobody of the life before is believed, though numbers of items begin again at one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_remembered_of_another_life_touches_nobody() -> Result {
     let server = server(&[])?;
     let (here, there) = (open(&server.url()).await?, open(&server.url()).await?);
     let (first, next) = (claim("k")?, claim("k")?);
+    // So many that the next life, which makes some itself, does not get past it.
+    for _ in 0..100 {
+        version(&server, b"ms other 0 c\r\n\r\n")?;
+    }
     let seq = hold(&here, &first).await?.seat.seq;
+    let remembered = version(&server, b"mg tenure:line:k c\r\n")?;
     server.restart()?;
-    // The line of the next holder gets the very version that the first one remembers.
-    let new = until_held(&there, &next).await?.seat.seq;
+    let elsewhere = claim("elsewhere")?;
+    until_held(&there, &elsewhere).await?;
+    // The line of the next holder, made after its lease, gets the very version that the first one remembers.
+    while version(&server, b"ms other 0 c\r\n\r\n")? < remembered - 2 {}
+    let new = hold(&there, &next).await?.seat.seq;
+    ensure_eq!(version(&server, b"mg tenure:line:k c\r\n")?, remembered, "the version in the next life");
     ensure!(new > seq, "{new} came after {seq}");
     let release = crate::support::within("the release is answered", async {
         loop {
@@ -112,4 +136,11 @@ async fn what_was_remembered_of_another_life_touches_nobody() -> Result {
     ensure_eq!(release.await??, Released::NotHeld, "the release from another life");
     ensure_eq!(renew(&there, &next, new).await?, Renewal::Renewed(Some(next.ttl.get())), "the next holder");
     let_go(&there, &next).await
+}
+
+/// The unique number that the answer to this command names.
+fn version(server: &Memcached, command: &[u8]) -> Result<u64> {
+    let said = server.ask(command, "\r\n")?;
+    let number = said.trim_end().strip_prefix("HD c").and_then(|number| number.parse().ok());
+    number.ok_or_else(|| Failure::new(format!("no number: {said}")))
 }

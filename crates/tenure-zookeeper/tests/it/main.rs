@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod access;
+mod beats;
 mod evictions;
 mod links;
 mod nodes;

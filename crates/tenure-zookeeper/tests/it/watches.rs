@@ -13,39 +13,54 @@ fn watches(server: &Zookeeper) -> Result<u64> {
     server.counts("zk_watch_count")
 }
 
-/// Of many waiters each has one watch, and a release wakes one of them: no herd.
+/// Of many waiters, each a client of its own, each has one watch, and a release wakes one of them: no herd.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_wakes_one_waiter() -> Result {
+    const WAITERS: usize = 5;
     let server = Zookeeper::start(&ZookeeperOptions::default())?;
-    let engine = open(&server.url()).await?;
-    let claims = (0..6).map(|_| claim("k", Mode::Exclusive)).collect::<Result<Vec<_>>>()?;
-    hold(&engine, &claims[0]).await?;
+    // Of watches on the same node a server counts one for each session, so a client for each.
+    let mut clients = Vec::new();
+    for _ in 0..=WAITERS {
+        clients.push((open(&server.url()).await?, claim("k", Mode::Exclusive)?));
+    }
+    hold(&clients[0].0, &clients[0].1).await?;
     let mut seats = vec![None];
-    for claim in &claims[1..] {
-        seats.push(Some(queue(&engine, claim).await?));
+    for (engine, claim) in &clients[1..] {
+        seats.push(Some(queue(engine, claim).await?));
     }
-    let mut turns: Vec<_> = claims[1..].iter().map(|claim| Box::pin(turn(&engine, claim))).collect();
-    let before = watches(&server)?;
-    // Each is polled until its watch is set.
-    for turn in &mut turns {
-        let set = async {
-            loop {
-                let _ = futures_util::poll!(&mut *turn);
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-        };
-        let _ = tokio::time::timeout(std::time::Duration::from_millis(100), set).await;
+    // One session was opened with the client, and one for the ttl of its claim.
+    let evictions = 2 * clients.len() as u64;
+    reach(&server, evictions, async || {}).await?;
+    let mut turns: Vec<_> =
+        clients[1..].iter().map(|(engine, claim)| Box::pin(turn(engine, claim))).collect();
+    // In this order, so that whoever watched too many would be seen to before the last has one.
+    for (n, turn) in turns.iter_mut().enumerate() {
+        reach(&server, evictions + n as u64 + 1, async || drop(futures_util::poll!(&mut *turn))).await?;
     }
-    ensure_eq!(watches(&server)?, before + 5, "watches of five waiters");
-    for n in 0..5 {
-        let_go(&engine, &claims[n]).await?;
+    for n in 0..WAITERS {
+        let_go(&clients[n].0, &clients[n].1).await?;
         let turn = within("the next is told", turns.remove(0)).await??;
         ensure_eq!(Some(turn), seats[n + 1].map(Turn::Holds), "the turn of {n}");
         for late in &mut turns {
             ensure!(futures_util::poll!(&mut *late).is_pending(), "somebody further back was woken");
         }
     }
-    let_go(&engine, &claims[5]).await
+    let_go(&clients[WAITERS].0, &clients[WAITERS].1).await
+}
+
+/// Does this until the server keeps so many watches, and no more.
+async fn reach(server: &Zookeeper, count: u64, mut step: impl AsyncFnMut()) -> Result {
+    let reached = async {
+        loop {
+            step().await;
+            match watches(server)? {
+                found if found == count => return Ok(()),
+                found => ensure!(found < count, "{found} watches, and there should be {count}"),
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    within("the watches are set", reached).await?
 }
 
 /// A waiter whose blocker went before it was watched hears of its turn all the same.
