@@ -39,7 +39,7 @@ impl Conn {
             stream.set_nodelay(true)?;
             #[cfg(target_os = "linux")]
             socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(UNTAKEN))?;
-            let wire = Wire::start(stream, hear);
+            let wire = Wire::start(stream, hear, &options.reader);
             wire.greet(&options.login, options.db).await?;
             Ok(wire)
         };

@@ -24,6 +24,7 @@ mod link;
 mod links;
 mod names;
 mod news;
+mod reader;
 mod resp;
 mod script;
 mod sent;

@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use tenure_core::{Address, EngineUrl, Error, Result};
 
+use crate::reader::Reader;
+
 /// The options of the URL.
 pub const OPTIONS: &[&str] =
     &["ns", "replicas", "eviction", "ca", "cert", "key", "sentinel_user", "sentinel_password"];
@@ -22,6 +24,7 @@ pub struct RedisOptions {
     pub(crate) replicas: u32,
     pub(crate) eviction: Eviction,
     pub(crate) tls: Option<Tls>,
+    pub(crate) reader: Reader,
 }
 
 /// How many servers there are, and how to find the one to ask.
@@ -82,6 +85,7 @@ impl RedisOptions {
     pub fn members_from_url(url: &mut EngineUrl) -> Result<Vec<(String, Self)>> {
         let scheme = url.scheme().to_owned();
         let all = Self::read(url, scheme.strip_prefix("quorum+").unwrap_or(&scheme), "")?;
+        let all = Self { reader: Reader::one(), ..all };
         let member = |host: &Address| (host.to_string(), Self { hosts: vec![host.clone()], ..all.clone() });
         Ok(all.hosts.iter().map(member).collect())
     }
@@ -134,6 +138,7 @@ impl RedisOptions {
             replicas: replicas(url)?,
             eviction: eviction(url)?,
             tls: files(url, tls)?,
+            reader: Reader::default(),
         })
     }
 }

@@ -8,15 +8,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use futures_util::future::AbortHandle;
 use redis::{Cmd, ErrorKind, PushKind, RedisError, RedisResult, Value};
 use tokio::{
     io::AsyncReadExt,
     net::{TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
     sync::{Notify, oneshot},
-    task::AbortHandle,
 };
 
-use crate::{resp::take_value, url::Login};
+use crate::{reader::Reader, resp::take_value, url::Login};
 
 /// How much is read at once.
 const READ: usize = 4 * 1024;
@@ -38,7 +38,7 @@ pub(crate) trait Hear: Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) struct Wire {
     shared: Arc<Shared>,
-    task: AbortHandle,
+    reading: AbortHandle,
 }
 
 #[derive(Debug)]
@@ -59,15 +59,15 @@ struct State {
 
 impl Wire {
     /// Begins to read.
-    pub(crate) fn start(stream: TcpStream, hear: Arc<dyn Hear>) -> Self {
-        let (reader, writer) = stream.into_split();
+    pub(crate) fn start(stream: TcpStream, hear: Arc<dyn Hear>, reader: &Reader) -> Self {
+        let (input, writer) = stream.into_split();
         let shared = Arc::new(Shared { writer, state: Mutex::default(), unsent: Notify::new() });
         let end = End { shared: shared.clone(), hear };
-        let task = tokio::spawn(async move {
-            let why = end.read(reader).await.err();
+        let reading = reader.begin(async move {
+            let why = end.read(input).await.err();
             end.say(why.unwrap_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into()));
         });
-        Self { shared, task: task.abort_handle() }
+        Self { shared, reading }
     }
 
     /// Says who we are, in the protocol that has pushes.
@@ -110,7 +110,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.task.abort();
+        self.reading.abort();
     }
 }
 
@@ -283,7 +283,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let heard = Arc::new(Heard::default());
-        (Arc::new(Wire::start(stream, heard.clone())), listener.accept().await.unwrap().0, heard)
+        (
+            Arc::new(Wire::start(stream, heard.clone(), &Reader::default())),
+            listener.accept().await.unwrap().0,
+            heard,
+        )
     }
 
     fn echo(text: &str) -> Cmd {

@@ -1,5 +1,6 @@
 //! A quorum: an engine over engines, Redlock done right.
 
+mod asks;
 mod attempt;
 mod chores;
 mod claims;

@@ -2,17 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tenure_core::{
-    Answered, Attempt, Busy, Claim, ClaimId, Crash, Error, ErrorKind, Grant, Held, Incarnation, Mode, Moment,
-    Op, Patience, Renewal, Result, Seat, Seq,
+    Answered, Attempt, Busy, Claim, ClaimId, Crash, Engine, Error, ErrorKind, Grant, Held, Incarnation, Mode,
+    Moment, Op, Patience, Renewal, Result, Seat, Seq,
 };
 
 use super::{
     Inner,
+    asks::Asks,
     claims::Begun,
     numbers::farthest,
-    pending::{Asks, Pending},
+    pending::Pending,
     verdict::{Miss, Verdict, told, too_few},
 };
 
@@ -73,7 +73,7 @@ impl Inner {
         let fencing = round.fencing();
         let at = match round.lift(fencing.fence, fencing.at, fencing.below).await {
             Some(at) if self.now() < sent + round.claim.ttl.safe() => at,
-            _ => return round.lose(FuturesUnordered::new()),
+            _ => return round.lose(Asks::default()),
         };
         self.claims().win(round.owner, round.claim.id, fencing.fence, &at, sent + round.claim.ttl.get());
         if round.claim.mode == Mode::Shared {
@@ -137,32 +137,30 @@ impl Inner {
 }
 
 impl Round<'_> {
-    fn ask(&self, begun: &Begun) -> Asks {
+    fn ask(&self, begun: &Begun) -> Asks<Attempt> {
         let asked = begun.asked.iter().enumerate().filter(|(_, asked)| **asked);
         let ask = |member| {
             let claim = self.claim.clone();
-            let verb = Box::new(|engine: Arc<dyn tenure_core::Engine>| {
-                async move { engine.attempt(&claim).await }.boxed()
-            });
-            self.inner.ask(member, self.limit, verb)
+            self.inner
+                .ask(member, self.limit, async move |engine: Arc<dyn Engine>| engine.attempt(&claim).await)
         };
         asked.map(|(member, _)| ask(member)).collect()
     }
 
     /// Listens until the round is decided, and to whatever else has been said by then.
-    async fn gather(&mut self, asks: &mut Asks) {
-        while !self.decided() {
-            let Some((member, answer)) = asks.next().await else { break };
-            self.hear(member, answer);
-            while let Some((member, answer)) = asks.next().now_or_never().flatten() {
+    async fn gather(&mut self, asks: &mut Asks<Attempt>) {
+        if !self.decided() {
+            let hear = |member, answer| {
                 self.hear(member, answer);
-            }
+                self.decided()
+            };
+            asks.listen(hear).await;
         }
     }
 
     /// Listens a little longer where the numbers differ, which costs a second trip anyhow: those who look at the line
     /// see the numbers of all members, and find the fence among them if it was chosen among all.
-    async fn linger(&mut self, asks: &mut Asks) {
+    async fn linger(&mut self, asks: &mut Asks<Attempt>) {
         let took = self.inner.now().since(self.sent);
         let patience = (2 * took + Duration::from_millis(10)).min(self.limit / 2);
         let all = async {
@@ -220,7 +218,7 @@ impl Round<'_> {
     }
 
     /// Lets the members that were not waited for take part in what was won.
-    fn follow(&self, asks: Asks) {
+    fn follow(&self, asks: Asks<Attempt>) {
         if asks.is_empty() {
             return;
         }
@@ -265,34 +263,33 @@ impl Round<'_> {
         }
         let claim = Arc::new(Claim { floor: fence, ..Claim::clone(&self.claim) });
         let mut open = below.len();
-        let mut asks: FuturesUnordered<_> = below
+        let mut asks: Asks<_> = below
             .into_iter()
             .map(|(member, seq)| {
                 let claim = claim.clone();
-                let verb = Box::new(move |engine: Arc<dyn tenure_core::Engine>| {
-                    async move { engine.renew(&[Held { claim: &claim, seq }]).await }.boxed()
-                });
+                let verb =
+                    async move |engine: Arc<dyn Engine>| engine.renew(&[Held { claim: &claim, seq }]).await;
                 self.inner.ask(member, self.limit, verb)
             })
             .collect();
-        while at.len() < majority && at.len() + open >= majority {
-            let mut next = asks.next().await;
-            while let Some((member, answer)) = next {
+        if at.len() + open >= majority {
+            let hear = |member, answer: Result<Vec<Renewal>, Miss>| {
                 open -= 1;
                 match answer.as_deref() {
                     Ok([Renewal::Renewed(_)]) => at.push(member),
                     Ok(_) => self.verdicts[member] = Verdict::Dropped,
                     Err(miss) => self.verdicts[member] = Verdict::Missed(miss.clone()),
                 }
-                next = asks.next().now_or_never().flatten();
-            }
+                at.len() >= majority || at.len() + open < majority
+            };
+            asks.listen(hear).await;
         }
         self.inner.chores.begin(async move { while asks.next().await.is_some() {} });
         (at.len() >= majority).then_some(at)
     }
 
     /// Gives back what the round has, without making anybody wait for it, and says why it was lost.
-    fn lose(self, asks: Asks) -> Result<Attempt> {
+    fn lose(self, asks: Asks<Attempt>) -> Result<Attempt> {
         let inner = self.inner;
         let (places, rest) = inner.claims().lose(self.owner, self.claim.id);
         let rest = if asks.is_empty() { rest } else { Some(asks) };

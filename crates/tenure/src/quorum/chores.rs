@@ -4,7 +4,7 @@
 //! be heard later; a task for each would be made, and often wake another thread, to do nothing yet.
 
 use std::{
-    future::poll_fn,
+    future::{pending, poll_fn},
     sync::{
         Arc, PoisonError, TryLockError,
         atomic::{AtomicUsize, Ordering},
@@ -111,6 +111,10 @@ impl Shared {
     }
 
     fn poll(self: &Arc<Self>, jobs: &mut FuturesUnordered<Job>) {
+        if jobs.is_empty() {
+            // It calls its task once more whenever it has looked at all it has: so it always has one that is never ready.
+            jobs.push(Box::pin(pending()));
+        }
         jobs.extend(lock(&self.new).drain(..));
         let waker = Waker::from(self.clone());
         while jobs.poll_next_unpin(&mut Context::from_waker(&waker)) == Poll::Ready(Some(())) {}

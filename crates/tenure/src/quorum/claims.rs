@@ -7,10 +7,7 @@ use std::{
 
 use tenure_core::{Answered, Attempt, Claim, ClaimId, Error, ErrorKind, Moment, Op, Released, Result, Seq};
 
-use super::{
-    pending::{Asks, Pending},
-    verdict::Miss,
-};
+use super::{asks::Asks, pending::Pending, verdict::Miss};
 
 /// All claims of one client that have, or may have, a place anywhere.
 ///
@@ -182,7 +179,11 @@ impl Claims {
     }
 
     /// The round is lost. Says who must be released, with the attempts that are still on their way.
-    pub(super) fn lose(&mut self, claim: ClaimId, round: ClaimId) -> (Vec<(usize, Answered)>, Option<Asks>) {
+    pub(super) fn lose(
+        &mut self,
+        claim: ClaimId,
+        round: ClaimId,
+    ) -> (Vec<(usize, Answered)>, Option<Asks<Attempt>>) {
         let Some(record) = self.live(claim, round) else { return (Vec::new(), None) };
         let rest = record.take_pending();
         // Whoever was asked for the first time and has not answered is heard first: a release that overtakes the
@@ -352,7 +353,7 @@ impl Record {
         }
     }
 
-    fn take_pending(&mut self) -> Option<Asks> {
+    fn take_pending(&mut self) -> Option<Asks<Attempt>> {
         let (asks, heard) = self.pending.take()?.take();
         if let Some((member, answer)) = heard.filter(|(member, _)| self.slots[*member].asked) {
             self.heard(member, &answer, false);
@@ -371,7 +372,7 @@ mod tests {
 
     use tenure_core::{Grant, Incarnation, Key, Mode, Note, Patience, Seat, Ttl};
 
-    use super::*;
+    use super::{super::asks::Ask, *};
 
     fn granted() -> Result<Attempt, Miss> {
         let seat = Seat { seq: Seq::new(7).unwrap(), incarnation: Incarnation(0) };
@@ -396,10 +397,8 @@ mod tests {
         for member in 0..3 {
             assert!(claims.heard(claim.id, begun.round, member, &granted(), false));
         }
-        let asks: Asks = Asks::new();
-        asks.push(Box::pin(ready((3, granted()))));
-        asks.push(Box::pin(std::future::pending()));
-        let pending = Pending::new(asks);
+        let asks: [Ask<Attempt>; 2] = [Box::pin(ready((3, granted()))), Box::pin(std::future::pending())];
+        let pending = Pending::new(asks.into_iter().collect());
         claims.follow(claim.id, begun.round, pending.clone());
         claims.win(claim.id, begun.round, Seq::new(7).unwrap(), &[0, 1, 2], now);
         assert!(pending.next().await.is_some());

@@ -12,7 +12,7 @@ use tenure_core::{
 
 use super::{
     Inner,
-    verdict::{Miss, Verb, told, too_few},
+    verdict::{Miss, told, too_few},
 };
 
 impl Inner {
@@ -91,8 +91,7 @@ impl Inner {
         }
         let asks = own.into_iter().enumerate().filter_map(|(member, place)| {
             let eviction = Eviction { seq: place?.seq, ..eviction.clone() };
-            let verb: Verb<Evicted> =
-                Box::new(move |engine| async move { engine.evict(&eviction).await }.boxed());
+            let verb = async move |engine: Arc<dyn Engine>| engine.evict(&eviction).await;
             Some(self.ask(member, self.settings.member_limit, verb))
         });
         let answers = join_all(asks).await;
@@ -164,7 +163,7 @@ impl Inner {
         verb: impl Fn(Arc<dyn Engine>) -> BoxFuture<'static, Result<T>> + Clone + Send + 'static,
     ) -> Result<Vec<Result<T, Miss>>> {
         let limit = self.settings.member_limit;
-        let asks = (0..self.roster.len()).map(|member| self.ask(member, limit, Box::new(verb.clone())));
+        let asks = (0..self.roster.len()).map(|member| self.ask(member, limit, verb.clone()));
         let answers: Vec<_> = join_all(asks).await.into_iter().map(|(_, answer)| answer).collect();
         let missed = answers.iter().filter_map(|answer| answer.as_ref().err());
         let answered = answers.len() - missed.clone().count();

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tenure_core::{Answered, Attempt, Claim, Engine, ErrorKind, Op, Released, Result};
 
 use super::{
     Inner,
-    pending::Asks,
-    verdict::{Ask, Miss, told, too_few},
+    asks::{Ask, Asks},
+    verdict::{Miss, told, too_few},
 };
 use crate::acquire::jitter;
 
@@ -32,17 +32,13 @@ impl Inner {
         let limit = self.settings.limit(claim.ttl);
         let mut said: Vec<_> =
             leaving.said.iter().map(|said| said.map_or(Said::Nothing, Said::Released)).collect();
-        let mut asks: FuturesUnordered<_> = leaving
+        let mut asks: Asks<_> = leaving
             .ask
             .iter()
             .map(|&(member, answered)| self.free(member, &claim, answered, limit))
             .collect();
-        while verdict(&said, majority).is_none() {
-            let mut next = asks.next().await;
-            if next.is_none() {
-                break;
-            }
-            while let Some((member, answer)) = next {
+        if verdict(&said, majority).is_none() {
+            let hear = |member: usize, answer| {
                 said[member] = match answer {
                     Ok(released) => {
                         self.claims().released(claim_id, member, released);
@@ -50,8 +46,9 @@ impl Inner {
                     }
                     Err(miss) => Said::Missed(miss),
                 };
-                next = asks.next().now_or_never().flatten();
-            }
+                verdict(&said, majority).is_some()
+            };
+            asks.listen(hear).await;
         }
         let released = match verdict(&said, majority) {
             Some(released) => released,
@@ -80,7 +77,7 @@ impl Inner {
         self: &Arc<Self>,
         claim: &Arc<Claim>,
         places: &[(usize, Answered)],
-        rest: Option<Asks>,
+        rest: Option<Asks<Attempt>>,
     ) {
         if places.is_empty() && rest.is_none() {
             return;
@@ -111,12 +108,7 @@ impl Inner {
     }
 
     /// Sees the releases through that the caller did not wait for, and asks those again that failed.
-    fn clean_up(
-        self: &Arc<Self>,
-        claim: &Arc<Claim>,
-        again: &[(usize, Answered)],
-        mut asks: FuturesUnordered<Ask<Released>>,
-    ) {
+    fn clean_up(self: &Arc<Self>, claim: &Arc<Claim>, again: &[(usize, Answered)], mut asks: Asks<Released>) {
         if asks.is_empty() && again.is_empty() {
             return;
         }
@@ -142,10 +134,7 @@ impl Inner {
 
     fn free(&self, member: usize, claim: &Arc<Claim>, answered: Answered, limit: Duration) -> Ask<Released> {
         let claim = claim.clone();
-        let verb = Box::new(move |engine: Arc<dyn Engine>| {
-            async move { engine.release(&claim, answered).await }.boxed()
-        });
-        self.ask(member, limit, verb)
+        self.ask(member, limit, async move |engine: Arc<dyn Engine>| engine.release(&claim, answered).await)
     }
 
     /// Asks a member to free a place until it has answered, or the place's lease has ended.

@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{FutureExt, future::BoxFuture};
 use tenure_core::{Claim, ClaimId, Crash, Engine, Held, Moment, Op, Renewal, Result, Seq, Ttl};
 
 use super::{
     Inner,
+    asks::Asks,
     claims::Standing,
-    verdict::{Ask, Miss, told, too_few},
+    verdict::{Miss, told, too_few},
 };
 
 /// What a member is asked for a batch of holds, each with its own number of the place.
@@ -94,25 +95,20 @@ impl Inner {
         let mut batch = self.batch(holds);
         let Some(shortest) = batch.holds.iter().map(|hold| hold.ttl).min() else { return Ok(answers) };
         let limit = self.settings.limit(shortest);
-        let mut asks: FuturesUnordered<Ask<Vec<Renewal>>> = (0..self.roster.len())
+        let mut asks: Asks<Vec<Renewal>> = (0..self.roster.len())
             .map(|member| {
                 let seqs = batch.holds.iter().map(|hold| hold.standing.seqs[member]).collect();
                 let claims = batch.claims.clone();
-                self.ask(member, limit, Box::new(move |engine| verb(engine, claims, seqs)))
+                self.ask(member, limit, move |engine| verb(engine, claims, seqs))
             })
             .collect();
         let majority = self.roster.majority();
         let mut said: Vec<_> = (0..self.roster.len()).map(|_| Said::Nothing).collect();
-        while !batch.holds.iter().all(|hold| hold.decided(majority)) {
-            let mut next = asks.next().await;
-            if next.is_none() {
-                break;
-            }
-            while let Some((member, answer)) = next {
-                said[member] = self.hear(&mut batch, member, answer);
-                next = asks.next().now_or_never().flatten();
-            }
-        }
+        let hear = |member: usize, answer| {
+            said[member] = self.hear(&mut batch, member, answer);
+            batch.holds.iter().all(|hold| hold.decided(majority))
+        };
+        asks.listen(hear).await;
         // The others are renewed too, so that all members go on holding.
         self.chores.begin(async move { while asks.next().await.is_some() {} });
         let missed = said.iter().filter_map(|said| match said {

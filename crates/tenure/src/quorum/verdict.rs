@@ -1,12 +1,10 @@
 //! What became of one member's part in a verb, and how it is told to people.
 
-use std::{error::Error as _, fmt, sync::Arc, time::Duration};
+use std::{error::Error as _, fmt, time::Duration};
 
-use futures_util::future::BoxFuture;
-use tenure_core::{Busy, Engine, Error, ErrorKind, Op, Result, Seq};
+use tenure_core::{Busy, Error, ErrorKind, Op, Seq};
 
-use super::{Inner, member::Roster};
-use crate::client::limited;
+use super::member::Roster;
 
 /// No answer from a member.
 #[derive(Clone, Debug)]
@@ -110,32 +108,4 @@ pub(super) fn too_few<'a>(op: Op, message: String, missed: impl Iterator<Item = 
         _ => ErrorKind::Unavailable,
     };
     Error::new(kind, op, message)
-}
-
-/// What a member is asked.
-pub(super) type Verb<T> = Box<dyn FnOnce(Arc<dyn Engine>) -> BoxFuture<'static, Result<T>> + Send>;
-/// One member's answer, on its way.
-pub(super) type Ask<T> = BoxFuture<'static, (usize, Result<T, Miss>)>;
-
-impl Inner {
-    /// Asks one member, within a limit that opening it counts towards.
-    pub(super) fn ask<T: Send + 'static>(&self, member: usize, limit: Duration, verb: Verb<T>) -> Ask<T> {
-        let roster = self.roster.clone();
-        Box::pin(async move {
-            let post = roster.clone();
-            let work = Box::pin(async move {
-                let engine = post.engine(member).await.map_err(Miss::Absent)?;
-                verb(engine).await.map_err(Miss::Failed)
-            });
-            let answer = limited(limit, work).await.unwrap_or_else(|| {
-                Err(match roster.opened(member) {
-                    Some(_) => Miss::Silent(limit),
-                    None => {
-                        Miss::Absent(Error::unavailable(Op::Connect, format!("not open within {limit:?}")))
-                    }
-                })
-            });
-            (member, answer)
-        })
-    }
 }
