@@ -130,3 +130,18 @@ async fn what_the_dead_leave_is_swept_up() -> Result {
     }
     Ok(())
 }
+
+/// Whoever has held a key for long keeps it when the walk comes by to remove a waiter that died.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_walk_leaves_an_old_hold_alone() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let holder = claim("k", Mode::Exclusive)?;
+    let seat = hold(&engine, &holder).await?.seat;
+    queue(&engine, &brief("k", Duration::from_secs(2))?).await?;
+    an_hour_ago(&server, "k")?;
+    // The holder's and the walker's.
+    until_rows(&server, &engine, 2).await?;
+    ensure_eq!(hold(&engine, &holder).await?.seat, seat, "the seat of the holder");
+    Ok(())
+}
