@@ -140,7 +140,8 @@ async fn the_walk_leaves_an_old_hold_alone() -> Result {
     let seat = hold(&engine, &holder).await?.seat;
     queue(&engine, &brief("k", Duration::from_secs(2))?).await?;
     an_hour_ago(&server, "k")?;
-    // The holder's and the walker's.
+    // The holder's, the waiter's and the walker's; then without the waiter's.
+    until_rows(&server, &engine, 3).await?;
     until_rows(&server, &engine, 2).await?;
     ensure_eq!(hold(&engine, &holder).await?.seat, seat, "the seat of the holder");
     Ok(())
