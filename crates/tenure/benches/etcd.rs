@@ -23,6 +23,8 @@ mod hot;
 mod parts;
 #[path = "etcd/rival.rs"]
 mod rival;
+#[path = "common/verbs.rs"]
+mod verbs;
 
 use prost::Message;
 use tenure::{Client, Settings};

@@ -22,6 +22,8 @@ mod hot;
 mod parts;
 #[path = "postgres/rival.rs"]
 mod rival;
+#[path = "common/verbs.rs"]
+mod verbs;
 
 use tenure::{Client, Settings};
 use tenure_postgres::PostgresEngine;

@@ -21,6 +21,8 @@ mod hot;
 mod parts;
 #[path = "redis/rival.rs"]
 mod rival;
+#[path = "common/verbs.rs"]
+mod verbs;
 
 use std::sync::Arc;
 

@@ -2,13 +2,11 @@
 //! costs above two writes is the server's own.
 
 use prost::Message;
-use tenure::{Claim, ClaimId, Engine, Key, Mode, Note, Seq, Ttl};
-use tenure_core::{Answered, Patience};
 
 use crate::{
     Done, Yardstick,
     common::{block, median, report, runtime},
-    server,
+    server, verbs,
 };
 
 /// `etcdserverpb.PutRequest`, with a lease.
@@ -72,18 +70,6 @@ struct Granted {
     id: i64,
 }
 
-fn claim() -> Claim {
-    Claim {
-        key: Key::new("engine").unwrap(),
-        id: ClaimId::fresh(),
-        mode: Mode::Exclusive,
-        patience: Patience::Queue,
-        ttl: Ttl::default(),
-        floor: Seq::ZERO,
-        note: Note::new("me", ""),
-    }
-}
-
 const PUT: &str = "etcdserverpb.KV/Put";
 
 pub(crate) fn measure() {
@@ -140,14 +126,7 @@ pub(crate) fn measure() {
                 })
                 .await,
             );
-            verbs.push(
-                block(OPS, async || {
-                    let claim = claim();
-                    let _ = engine.attempt(&claim).await.unwrap();
-                    let _ = engine.release(&claim, Answered::All).await.unwrap();
-                })
-                .await,
-            );
+            verbs.push(block(OPS, async || verbs::once(engine.as_ref()).await).await);
             all.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
         }
         let write = median(writes);

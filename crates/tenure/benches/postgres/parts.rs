@@ -1,15 +1,14 @@
 //! Where the cost of a lock comes from: the bare driver with the same statements, the engine alone, and all of it, each beside
 //! a durable update in the same run.
 
-use tenure::{Claim, ClaimId, Key, Mode, Note, Seq, Settings, Ttl};
-use tenure_core::{Answered, Engine, Patience};
+use tenure::{ClaimId, Settings};
 use tenure_postgres::PostgresEngine;
 use tokio_postgres::NoTls;
 
 use crate::{
     COMPARED, NAME, Yardstick,
     common::{block, median, report, runtime},
-    server,
+    server, verbs,
 };
 
 const AGAIN: &str = include_str!("../../../tenure-postgres/src/sql/again.sql");
@@ -47,18 +46,6 @@ fn statement(text: &str, values: &[&str]) -> String {
     sql.replace('\u{0}', values[1])
 }
 
-fn claim() -> Claim {
-    Claim {
-        key: Key::new("engine").unwrap(),
-        id: ClaimId::fresh(),
-        mode: Mode::Exclusive,
-        patience: Patience::Queue,
-        ttl: Ttl::default(),
-        floor: Seq::ZERO,
-        note: Note::new("me", ""),
-    }
-}
-
 pub(crate) fn measure() {
     const OPS: u32 = 10;
     let server = server();
@@ -84,14 +71,7 @@ pub(crate) fn measure() {
                 })
                 .await,
             );
-            verbs.push(
-                block(OPS, async || {
-                    let claim = claim();
-                    let _ = engine.attempt(&claim).await.unwrap();
-                    let _ = engine.release(&claim, Answered::All).await.unwrap();
-                })
-                .await,
-            );
+            verbs.push(block(OPS, async || verbs::once(engine.as_ref()).await).await);
             all.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
         }
         let update = median(updates);

@@ -4,28 +4,16 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::{Claim, ClaimId, Engine, Key, Mode, Mutex, Note, Seq, Ttl};
-use tenure_core::{Answered, Patience};
+use tenure::Mutex;
 
 use crate::{
     Yardstick,
     common::{cpu_time, median, runtime},
+    verbs,
 };
 
 const OPS: u32 = 50;
 const BLOCKS: usize = 60;
-
-fn claim() -> Claim {
-    Claim {
-        key: Key::new("engine").unwrap(),
-        id: ClaimId::fresh(),
-        mode: Mode::Exclusive,
-        patience: Patience::Queue,
-        ttl: Ttl::default(),
-        floor: Seq::ZERO,
-        note: Note::new("me", ""),
-    }
-}
 
 /// How often the threads of this process have gone to sleep.
 fn naps() -> u64 {
@@ -124,11 +112,7 @@ impl Bed {
     async fn once(&self, what: What) {
         match what {
             What::Ping => self.yardstick.once().await,
-            What::Verbs => {
-                let (engine, claim) = (&self.yardstick.0, claim());
-                let _ = engine.attempt(&claim).await.unwrap();
-                let _ = engine.release(&claim, Answered::All).await.unwrap();
-            }
+            What::Verbs => verbs::once(self.yardstick.0.as_ref()).await,
             What::One => self.one.acquire().await.unwrap().release().await.unwrap(),
             What::Five => self.five.acquire().await.unwrap().release().await.unwrap(),
         }
