@@ -140,6 +140,12 @@ const OPERATIONS: &str = "acquire, release, a batch of renewals, a hand-off";
 
 /// Counts all operations of an engine.
 pub(crate) async fn bill(url: &str, meter: Meter) -> Bill {
+    bill_of_watches(url, meter, 0).await
+}
+
+/// The same for one on which whoever waits has asked so often before it will be told: if it is released before that, it is
+/// looked at once more.
+pub(crate) async fn bill_of_watches(url: &str, meter: Meter, asked: u64) -> Bill {
     timeout(LIMIT, async {
         let one = Party::open(url, &meter).await;
         let (acquire, release) = uncontended(&one).await;
@@ -147,8 +153,8 @@ pub(crate) async fn bill(url: &str, meter: Meter) -> Bill {
         // A server that counts for all must not be read twice.
         let of_two = if matches!(meter, Meter::Server(_)) { Meter::Nobody } else { meter };
         let two = Party::open(url, &of_two).await;
-        handoff(&one, &two).await;
-        Bill { acquire, release, batch, handoff: handoff(&one, &two).await }
+        handoff(&one, &two, asked).await;
+        Bill { acquire, release, batch, handoff: handoff(&one, &two, asked).await }
     })
     .await
     .expect("every operation is answered in time")
@@ -191,7 +197,7 @@ async fn batch(party: &Party) -> Each {
     per_time(cost)
 }
 
-async fn handoff(one: &Party, two: &Party) -> Each {
+async fn handoff(one: &Party, two: &Party, asked: u64) -> Each {
     let mut total = Cost::default();
     for _ in 0..TIMES {
         let mutex = |party: &Party| party.client.mutex("passed on").unwrap();
@@ -200,7 +206,9 @@ async fn handoff(one: &Party, two: &Party) -> Each {
         let wanted = mutex(two);
         let waiting = tokio::spawn(async move { wanted.acquire().await });
         // It waits for its turn only once it stands in the line.
-        while two.cost().verbs.turns == second.verbs.turns {
+        while two.cost().verbs.turns == second.verbs.turns
+            || sum(one.cost().since(first), two.cost().since(second)).trips < asked
+        {
             tokio::task::yield_now().await;
         }
         held.release().await.unwrap();

@@ -15,7 +15,7 @@ use tenure_testkit::{
     zookeeper::Zookeeper,
 };
 
-use crate::bed::{Meter, bill};
+use crate::bed::{Meter, bill, bill_of_watches};
 
 fn count(meter: impl Fn() -> u64 + Send + Sync + 'static) -> Meter {
     Meter::Server(Arc::new(meter))
@@ -87,7 +87,8 @@ async fn etcd() {
     let server = Etcd::shared().unwrap();
     let addr = server.addr();
     // A batch is one message for each lease that keeps the places; whoever waits sets a watch.
-    bill(&server.url(), count(move || calls(addr))).await.has_fewest_verbs().is_at_most([1, 1, 2, 3]);
+    let bill = bill_of_watches(&server.url(), count(move || calls(addr)), 2).await;
+    bill.has_fewest_verbs().is_at_most([1, 1, 2, 3]);
 }
 
 fn calls(addr: SocketAddr) -> u64 {
@@ -103,7 +104,8 @@ fn calls(addr: SocketAddr) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn zookeeper() {
     let server = Zookeeper::shared().unwrap();
-    bill(&server.url(), Meter::Wire(server.addr())).await.has_fewest_verbs().is_at_most([1, 1, 1, 3]);
+    let bill = bill_of_watches(&server.url(), Meter::Wire(server.addr()), 2).await;
+    bill.has_fewest_verbs().is_at_most([1, 1, 1, 3]);
 }
 
 /// memcached tells nobody anything: how often whoever waits asks, depends on how long it has to.
