@@ -169,7 +169,7 @@ impl Lane {
     /// How long a buyer takes to pay. Where a lock is deleted under its holder, that one must still be inside when the next
     /// one walks in, which a longer time makes almost certain.
     pub(crate) fn think(&self, options: &Options) -> Duration {
-        options.think * if self.strategy == Strategy::AskDelete { 5 } else { 1 }
+        options.think * if self.strategy == Strategy::AskDelete { 12 } else { 1 }
     }
 
     /// How long without an order is for ever.
