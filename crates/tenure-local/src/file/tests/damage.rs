@@ -21,7 +21,7 @@ async fn a_damaged_line_is_named_and_left_alone() {
         ("version", damage(8, 9), "version 9"),
         ("mode", damage(2048 + 1, 7), "impossible mode in slot 0"),
         ("state", damage(2048, 7), "impossible state in slot 0"),
-        ("check", damage(2048 + 33, 7), "wrong checksum"),
+        ("check", damage(2048 + 33, !whole[2048 + 33]), "wrong checksum"),
         ("short", b"tenure".to_vec(), "less than a head"),
         ("other", whole.clone(), "the line of the key `whole`"),
     ];
