@@ -24,9 +24,12 @@ mod rival;
 #[path = "common/verbs.rs"]
 mod verbs;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tenure::{Client, Settings};
+use tenure::{Client, Mutex, Settings};
 use tenure_redis::{RedisEngine, RedisOptions};
 use tenure_testkit::redis::Redis;
 
@@ -90,26 +93,43 @@ fn uncontended() {
     });
 }
 
-/// Five independent servers beside one of them.
+/// Five independent servers beside one of them: in a task of its own, as what a service does for a request, in the task
+/// that a runtime of several threads was started with, which has a thread to itself, and on a runtime of one thread.
 fn quorum() {
-    const OPS: u32 = 50;
     let five = tenure_testkit::redis::five(&Default::default()).unwrap();
     let hosts: Vec<_> = five.iter().map(|server| server.addr().to_string()).collect();
-    runtime().block_on(async {
-        // New servers that keep nothing count once every lease of one that restarted would have ended.
-        let url = format!("quorum+redis://{}?ttl=1s&max_ttl=1s&max_skew=0s", hosts.join(","));
-        let quorum = tenure::connect(&url).await.unwrap();
-        let (single, _) = open(&five[0].url()).await;
-        let (quorum, single) = (quorum.mutex("q").unwrap(), single.mutex("s").unwrap());
-        while quorum.try_acquire().await.is_err() {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        let (mut ours, mut one) = (Vec::new(), Vec::new());
-        for _ in 0..200 {
-            one.push(block(OPS, async || single.acquire().await.unwrap().release().await.unwrap()).await);
-            ours.push(block(OPS, async || quorum.acquire().await.unwrap().release().await.unwrap()).await);
-        }
-        let what = "quorum of five, uncontended acquire + release  /  one server";
-        report(what, median(ours), median(one), "at most 1.6");
-    });
+    let (url, hosts) = (five[0].url(), hosts.join(","));
+    let task = quorum_beside_one(url.clone(), hosts.clone(), "a task");
+    let workers = runtime();
+    workers.block_on(workers.spawn(task)).unwrap();
+    runtime().block_on(quorum_beside_one(url.clone(), hosts.clone(), "the first task"));
+    let one_thread = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    one_thread.block_on(quorum_beside_one(url, hosts, "one thread"));
+}
+
+async fn quorum_beside_one(url: String, hosts: String, place: &str) {
+    const OPS: u32 = 50;
+    // New servers that keep nothing count once every lease of one that restarted would have ended.
+    let quorum = tenure::connect(&format!("quorum+redis://{hosts}?ttl=1s&max_ttl=1s&max_skew=0s")).await;
+    let (single, _) = open(&url).await;
+    let (quorum, single) = (quorum.unwrap().mutex("q").unwrap(), single.mutex("s").unwrap());
+    while quorum.try_acquire().await.is_err() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let (mut ours, mut one) = (Vec::new(), Vec::new());
+    for _ in 0..200 {
+        one.push(locks(OPS, &single).await);
+        ours.push(locks(OPS, &quorum).await);
+    }
+    let what = format!("quorum of five, {place}: acquire + release  /  one server");
+    report(&what, median(ours), median(one), "at most 1.6");
+}
+
+/// The time of one lock in a block of so many.
+async fn locks(ops: u32, mutex: &Mutex) -> Duration {
+    let began = Instant::now();
+    for _ in 0..ops {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    began.elapsed() / ops
 }
