@@ -2,9 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use tenure_core::{Attempt, Claim, Engine, EngineUrl, Error, Grant, Mode};
 use tenure_memcached::MemcachedEngine;
-pub(crate) use tenure_testkit::own::{
-    LIMIT, brief, hold, let_go, line, renew, says, wait, within,
-};
+pub(crate) use tenure_testkit::own::{LIMIT, brief, hold, let_go, line, renew, says, wait, within};
 use tenure_testkit::{
     Result,
     memcached::{Memcached, MemcachedOptions},
