@@ -39,7 +39,6 @@ mod config {
 
     use rustls::{
         ClientConfig, RootCertStore,
-        crypto::ring,
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     };
 
@@ -53,7 +52,8 @@ mod config {
         /// `Invalid` for a file that cannot be read, and if nobody is trusted.
         pub fn client_config(&self) -> Result<ClientConfig> {
             let wrong = |err: rustls::Error| invalid(format!("TLS cannot be set up: {err}"));
-            let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            let ring = rustls::crypto::ring::default_provider();
+            let builder = rustls::ClientConfig::builder_with_provider(Arc::new(ring))
                 .with_safe_default_protocol_versions()
                 .map_err(wrong)?
                 .with_root_certificates(roots(self.ca.as_deref())?);
