@@ -1,4 +1,5 @@
-//! The words and the contract of `tenure`, with no I/O and no runtime.
+//! The words and the contract of `tenure`, with no I/O and no runtime. Only with the feature `tls` it reads files: the
+//! certificates that engines trust ([`TlsFiles`]).
 //!
 //! A lock is a *place in a line*. An [`Engine`] keeps one line of [`Claim`]s per [`Key`]; whether a claim holds
 //! is derived from the line by one pure rule, [`line::holders`]. Engines report facts and nothing else: the
@@ -18,9 +19,13 @@ mod guarantees;
 mod id;
 mod key;
 pub mod line;
+mod losses;
+mod news;
 mod place;
+mod port;
 mod record;
 mod stamp;
+mod tls;
 mod ttl;
 mod url;
 
@@ -35,8 +40,12 @@ pub use fence::{Fence, Seq};
 pub use guarantees::{Crash, Failover, Fences, Floors, Grade, Guarantees, Modes, Order, Reach, Wake};
 pub use id::{ClaimId, EngineId};
 pub use key::Key;
+pub use losses::Losses;
+pub use news::News;
 pub use place::{Evicted, Eviction, Filter, Place, Standing, When};
+pub use port::Port;
 pub use record::{Record, Refusal, Why};
 pub use stamp::Stamp;
+pub use tls::TlsFiles;
 pub use ttl::Ttl;
 pub use url::EngineUrl;

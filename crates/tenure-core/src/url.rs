@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr};
 
 use percent_encoding::percent_decode_str;
 
-use crate::{Error, Result};
+use crate::{Address, Error, Result};
 
 /// Where an engine is: `scheme:[//[user[:password]@]host[:port][,host…]][/path][?option=value&…]`.
 ///
@@ -57,6 +57,17 @@ impl EngineUrl {
         &self.hosts
     }
 
+    /// The hosts with their ports, read.
+    ///
+    /// # Errors
+    /// `Invalid` for one that is none, and if there is none at all, with the example of a URL that has one.
+    pub fn addresses(&self, default_port: u16, example: &str) -> Result<Vec<Address>> {
+        if self.hosts.is_empty() {
+            return Err(Error::invalid(format!("the URL has no host: {example}")));
+        }
+        self.hosts.iter().map(|host| Address::parse(host, default_port)).collect()
+    }
+
     /// What stands between the hosts and the options, decoded; empty if nothing does.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -68,6 +79,20 @@ impl EngineUrl {
         let value = self.options.iter().rfind(|(n, _)| n == name).map(|(_, value)| value.clone());
         self.options.retain(|(n, _)| n != name);
         value
+    }
+
+    /// Takes `ns=` out, which keeps locks apart that share a server: `tenure` if it was not given.
+    ///
+    /// # Errors
+    /// `Invalid` unless it is 1 to 64 letters, digits, dots, colons, hyphens and underscores.
+    pub fn namespace(&mut self) -> Result<String> {
+        let ns = self.option("ns").unwrap_or_else(|| "tenure".to_owned());
+        let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+        if (1..=64).contains(&ns.len()) && ns.bytes().all(fine) {
+            Ok(ns)
+        } else {
+            Err(Error::invalid("ns= is 1 to 64 letters, digits, dots, colons, hyphens and underscores"))
+        }
     }
 
     /// Refuses what no one has taken out.
@@ -241,6 +266,20 @@ mod tests {
                 Ok(url) => assert!(!format!("{url} {url:?}").contains("hunter2"), "{text}"),
                 Err(err) => assert!(!format!("{err} {err:?}").contains("hunter2"), "{text}"),
             }
+        }
+    }
+
+    #[test]
+    fn hosts_and_namespaces_are_read_or_refused() {
+        let read = |text: &str| url(text).addresses(1, "x://host");
+        let shown: Vec<_> = read("x://h,[::1]:2").unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["h:1", "[::1]:2"]);
+        assert!(read("x://h:0").is_err());
+        assert_eq!(read("x:").unwrap_err().to_string(), "invalid: the URL has no host: x://host");
+        assert_eq!(url("x://h").namespace().unwrap(), "tenure");
+        assert_eq!(url("x://h?ns=a.b:c-d_9").namespace().unwrap(), "a.b:c-d_9");
+        for wrong in ["", "a/b", "a%20b", &"x".repeat(65)] {
+            assert!(url(&format!("x://h?ns={wrong}")).namespace().is_err(), "{wrong}");
         }
     }
 

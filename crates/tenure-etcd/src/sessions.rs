@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use tenure_core::{BootClock, Claim, ClaimId, Clock, Error, Key, Mode, Moment, Op, Result, Seq};
-use tokio::{sync::Notify, time::timeout};
+use tenure_core::{BootClock, Claim, ClaimId, Clock, Error, Key, Losses, Mode, Moment, Op, Result, Seq};
+use tokio::time::timeout;
 
 use crate::{
     ENGINE,
@@ -39,8 +39,7 @@ pub(crate) struct Sessions {
     opening: tokio::sync::Mutex<()>,
     /// Keeps graves for as long as an attempt may be late.
     graves: tokio::sync::Mutex<Option<(i64, Moment)>>,
-    losses: Mutex<Vec<(ClaimId, Seq)>>,
-    told: Notify,
+    losses: Losses,
     /// Places that could not be released when it was asked for. Nobody else would: the lease that keeps them lives on.
     owed: Mutex<Vec<Vec<u8>>>,
 }
@@ -110,8 +109,7 @@ impl Sessions {
             table: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             graves: tokio::sync::Mutex::default(),
-            losses: Mutex::default(),
-            told: Notify::new(),
+            losses: Losses::default(),
             owed: Mutex::default(),
         }
     }
@@ -277,7 +275,7 @@ impl Sessions {
             let gone = table.places.extract_if(|_, known| Arc::ptr_eq(&known.session, session));
             gone.map(|(id, known)| (id, known.seq)).collect()
         };
-        self.tell(gone);
+        self.losses.tell(gone);
     }
 
     /// A place is gone, though its lease is not.
@@ -286,26 +284,13 @@ impl Sessions {
         if table.places.get(&id).is_some_and(|now| now.seq == known.seq) {
             table.places.remove(&id);
             drop(table);
-            self.tell(vec![(id, known.seq)]);
-        }
-    }
-
-    fn tell(&self, gone: Vec<(ClaimId, Seq)>) {
-        if !gone.is_empty() {
-            lock(&self.losses).extend(gone);
-            self.told.notify_one();
+            self.losses.tell([(id, known.seq)]);
         }
     }
 
     /// Resolves with places that are gone though nobody asked.
     pub(crate) async fn lost(&self) -> Vec<(ClaimId, Seq)> {
-        loop {
-            let gone = std::mem::take(&mut *lock(&self.losses));
-            if !gone.is_empty() {
-                return gone;
-            }
-            self.told.notified().await;
-        }
+        self.losses.next().await
     }
 
     pub(crate) fn known(&self, id: ClaimId) -> Option<Known> {

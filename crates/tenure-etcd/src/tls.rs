@@ -1,15 +1,12 @@
 //! TLS, always with a certificate that is checked.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
-};
-use tenure_core::{Address, Error, ErrorKind, Op, Result};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tenure_core::{Address, Error, ErrorKind, Op, Result, TlsFiles};
 use tokio::net::TcpStream;
 
-use crate::{ENGINE, link::Wire, url::Tls};
+use crate::{ENGINE, link::Wire};
 
 /// Whom to trust, and who this client is.
 #[derive(Clone)]
@@ -17,10 +14,12 @@ pub(crate) struct Trust(Arc<ClientConfig>);
 
 impl Trust {
     /// Reads the certificates of this authority, or of those that the machine trusts.
-    pub(crate) async fn load(tls: &Tls) -> Result<Self> {
-        let tls = tls.clone();
-        let read = tokio::task::spawn_blocking(move || config(&tls));
-        let config = read.await.map_err(|_| invalid("the certificates cannot be read".into()))??;
+    pub(crate) async fn load(files: &TlsFiles) -> Result<Self> {
+        let files = files.clone();
+        let read = tokio::task::spawn_blocking(move || files.client_config());
+        let read = read.await.map_err(|_| invalid("the certificates cannot be read"))?;
+        let mut config = read.map_err(|err| err.with_engine(ENGINE))?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(Self(Arc::new(config)))
     }
 
@@ -38,51 +37,6 @@ impl fmt::Debug for Trust {
     }
 }
 
-fn config(tls: &Tls) -> Result<ClientConfig> {
-    let wrong = |err: rustls::Error| invalid(format!("TLS cannot be set up: {err}"));
-    let ring = rustls::crypto::ring::default_provider();
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(ring))
-        .with_safe_default_protocol_versions()
-        .map_err(wrong)?
-        .with_root_certificates(roots(tls.ca.as_deref())?);
-    let mut config = match &tls.client {
-        None => builder.with_no_client_auth(),
-        Some((cert, key)) => {
-            let certs = certificates(cert)?;
-            let unread = |err| invalid(format!("cannot read a key from {}: {err}", key.display()));
-            let key = PrivateKeyDer::from_pem_file(key).map_err(unread)?;
-            builder.with_client_auth_cert(certs, key).map_err(wrong)?
-        }
-    };
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(config)
-}
-
-fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    let Some(ca) = ca else {
-        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if added == 0 {
-            return Err(invalid("this machine trusts no authority; name one with ca=FILE".into()));
-        }
-        return Ok(roots);
-    };
-    for cert in certificates(ca)? {
-        roots.add(cert).map_err(|err| unread(ca, &err))?;
-    }
-    Ok(roots)
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let certs = CertificateDer::pem_file_iter(file).map_err(|err| unread(file, &err))?;
-    let certs = certs.collect::<Result<Vec<_>, _>>().map_err(|err| unread(file, &err))?;
-    if certs.is_empty() { Err(unread(file, &"there is none")) } else { Ok(certs) }
-}
-
-fn unread(file: &Path, err: &dyn fmt::Display) -> Error {
-    invalid(format!("cannot read certificates from {}: {err}", file.display()))
-}
-
-fn invalid(message: String) -> Error {
+fn invalid(message: &'static str) -> Error {
     Error::new(ErrorKind::Invalid, Op::Connect, message).with_engine(ENGINE).not_applied()
 }

@@ -1,6 +1,4 @@
-use std::path::PathBuf;
-
-use tenure_core::{Address, EngineUrl, Error, Result};
+use tenure_core::{Address, EngineUrl, Error, Result, TlsFiles};
 
 /// The options of the URL.
 pub const OPTIONS: &[&str] = &["ca", "cert", "key", "ns"];
@@ -14,7 +12,7 @@ pub struct EtcdOptions {
     pub(crate) hosts: Vec<Address>,
     pub(crate) login: Option<Login>,
     pub(crate) ns: String,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<TlsFiles>,
 }
 
 /// Who this client is.
@@ -22,14 +20,6 @@ pub struct EtcdOptions {
 pub(crate) struct Login {
     pub(crate) user: String,
     pub(crate) password: String,
-}
-
-/// Files for TLS, where the machine's own authorities are not meant.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "read only where TLS is compiled in"))]
-pub(crate) struct Tls {
-    pub(crate) ca: Option<PathBuf>,
-    pub(crate) client: Option<(PathBuf, PathBuf)>,
 }
 
 impl Default for EtcdOptions {
@@ -51,10 +41,7 @@ impl EtcdOptions {
             "etcds" => true,
             _ => return Err(Error::invalid("an etcd URL starts with etcd: or etcds:")),
         };
-        let hosts = url.hosts().iter().map(|host| Address::parse(host, PORT)).collect::<Result<Vec<_>>>()?;
-        if hosts.is_empty() {
-            return Err(Error::invalid("the URL has no host: etcd://host1,host2,host3"));
-        }
+        let hosts = url.addresses(PORT, "etcd://host1,host2,host3")?;
         if url.path().split('/').any(|part| !part.is_empty()) {
             return Err(Error::invalid("an etcd URL has no path; use `ns=` to keep locks apart"));
         }
@@ -65,34 +52,9 @@ impl EtcdOptions {
             }
             _ => return Err(Error::invalid("a user and a password go together: etcd://user:password@host")),
         };
-        Ok(Self { hosts, login, ns: namespace(url)?, tls: tls(url, private)? })
-    }
-}
-
-/// Has no slash, so that no namespace is within another.
-fn namespace(url: &mut EngineUrl) -> Result<String> {
-    let ns = url.option("ns").unwrap_or_else(|| "tenure".to_owned());
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-    if (1..=64).contains(&ns.len()) && ns.bytes().all(fine) {
-        Ok(ns)
-    } else {
-        Err(Error::invalid("ns= is 1 to 64 letters, digits, dots, colons, hyphens and underscores"))
-    }
-}
-
-fn tls(url: &mut EngineUrl, private: bool) -> Result<Option<Tls>> {
-    let [ca, cert, key] = ["ca", "cert", "key"].map(|name| url.option(name).map(PathBuf::from));
-    let client = match (cert, key) {
-        (Some(cert), Some(key)) => Some((cert, key)),
-        (None, None) => None,
-        _ => return Err(Error::invalid("cert= and key= go together")),
-    };
-    if private {
-        Ok(Some(Tls { ca, client }))
-    } else if ca.is_some() || client.is_some() {
-        Err(Error::invalid("ca=, cert= and key= are for TLS; write `etcds:`"))
-    } else {
-        Ok(None)
+        let tls = TlsFiles::from_url(url, private, "etcds:")?;
+        // It has no slash, so that no namespace is within another.
+        Ok(Self { hosts, login, ns: url.namespace()?, tls })
     }
 }
 

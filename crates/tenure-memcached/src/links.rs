@@ -3,13 +3,9 @@
 //! Nothing here runs by itself: a connection that ended is made anew by the next verb that needs it, so that how
 //! often to try is decided above, once for all engines.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
-use tenure_core::{Key, Result};
+use tenure_core::{Key, Port, Result};
 
 use crate::{link::Link, names::server_of, url::MemcachedOptions};
 
@@ -18,23 +14,13 @@ pub(crate) struct Links {
     pub(crate) options: Arc<MemcachedOptions>,
     /// What a server is tried with.
     probe: String,
-    ports: Vec<Port>,
+    /// The connection to each server.
+    ports: Vec<Port<Link>>,
 }
-
-/// Where the connection to one server is kept.
-#[derive(Debug, Default)]
-struct Port {
-    link: Mutex<Option<Arc<Link>>>,
-    /// Shared by all who wait for it. It goes on where it was when those who waited have given up: a connection may
-    /// take longer to make than a verb may last.
-    connecting: Mutex<Option<Connecting>>,
-}
-
-type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
 
 impl Links {
     pub(crate) fn new(options: MemcachedOptions, probe: String) -> Self {
-        let ports = options.hosts.iter().map(|_| Port::default()).collect();
+        let ports = options.hosts.iter().map(|_| Port::new(Link::works)).collect();
         Self { options: Arc::new(options), probe, ports }
     }
 
@@ -62,35 +48,8 @@ impl Links {
     }
 
     async fn connect(&self, server: usize) -> Result<Arc<Link>> {
-        let port = &self.ports[server];
-        let connecting = {
-            let mut connecting = lock(&port.connecting);
-            if let Some(link) = port.working() {
-                return Ok(link);
-            }
-            let (options, probe) = (self.options.clone(), self.probe.clone());
-            let open = async move { Link::open(&options.hosts[server], &options, &probe).await };
-            connecting.get_or_insert_with(|| open.boxed().shared()).clone()
-        };
-        let outcome = connecting.clone().await;
-        let mut current = lock(&port.connecting);
-        if current.as_ref().is_some_and(|current| current.ptr_eq(&connecting)) {
-            *current = None;
-            if let Ok(link) = &outcome {
-                *lock(&port.link) = Some(link.clone());
-            }
-        }
-        outcome
+        let (options, probe) = (self.options.clone(), self.probe.clone());
+        let open = async move { Link::open(&options.hosts[server], &options, &probe).await };
+        self.ports[server].get(|| open).await
     }
-}
-
-impl Port {
-    fn working(&self) -> Option<Arc<Link>> {
-        lock(&self.link).as_ref().filter(|link| link.works()).cloned()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these guard is changed in single steps, so a panic elsewhere leaves it whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -34,10 +34,7 @@ impl MemcachedOptions {
         if !matches!(url.path(), "" | "/") {
             return Err(Error::invalid("memcached: has no path; use `ns=` to keep locks apart"));
         }
-        let hosts = url.hosts().iter().map(|host| Address::parse(host, PORT)).collect::<Result<Vec<_>>>()?;
-        if hosts.is_empty() {
-            return Err(Error::invalid("the URL has no host: memcached://host:11211"));
-        }
+        let hosts = url.addresses(PORT, "memcached://host:11211")?;
         if hosts.len() > MOST_SERVERS {
             return Err(Error::invalid(format!("the URL has more than {MOST_SERVERS} hosts")));
         }

@@ -9,11 +9,8 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
-use tenure_core::{Address, Error, ErrorKind, Op, Result};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tenure_core::{Address, Error, ErrorKind, Op, Result, TlsFiles};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
@@ -26,16 +23,10 @@ pub(crate) struct Trust(Arc<ClientConfig>);
 impl Trust {
     /// Reads the certificates of this authority, or of those that the machine trusts.
     pub(crate) async fn load(ca: Option<&Path>) -> Result<Self> {
-        let ca = ca.map(Path::to_owned);
-        let read = tokio::task::spawn_blocking(move || roots(ca.as_deref()));
-        let roots = read.await.map_err(|_| invalid("the certificates cannot be read".into()))??;
-        let ring = rustls::crypto::ring::default_provider();
-        let config = rustls::ClientConfig::builder_with_provider(Arc::new(ring))
-            .with_safe_default_protocol_versions()
-            .map_err(|err| invalid(format!("TLS cannot be set up: {err}")))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self(Arc::new(config)))
+        let files = TlsFiles { ca: ca.map(Path::to_owned), client: None };
+        let read = tokio::task::spawn_blocking(move || files.client_config());
+        let read = read.await.map_err(|_| invalid("the certificates cannot be read".into()))?;
+        Ok(Self(Arc::new(read.map_err(|err| err.with_engine(ENGINE))?)))
     }
 
     /// What makes a connection to this server private.
@@ -50,23 +41,6 @@ impl fmt::Debug for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Trust")
     }
-}
-
-fn roots(ca: Option<&Path>) -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    let Some(ca) = ca else {
-        let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if added == 0 {
-            return Err(invalid("this machine trusts no authority; name one with ca=FILE".into()));
-        }
-        return Ok(roots);
-    };
-    let file = ca.display();
-    let wrong = |err: &dyn fmt::Display| invalid(format!("cannot read certificates from {file}: {err}"));
-    for cert in CertificateDer::pem_file_iter(ca).map_err(|err| wrong(&err))? {
-        roots.add(cert.map_err(|err| wrong(&err))?).map_err(|err| wrong(&err))?;
-    }
-    if roots.is_empty() { Err(wrong(&"there is none")) } else { Ok(roots) }
 }
 
 fn invalid(message: String) -> Error {

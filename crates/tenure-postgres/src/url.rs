@@ -53,10 +53,7 @@ impl PostgresOptions {
         if !matches!(url.scheme(), "postgres" | "postgresql") {
             return Err(Error::invalid("a PostgreSQL URL starts with postgres: or postgresql:"));
         }
-        let hosts = url.hosts().iter().map(|host| Address::parse(host, PORT)).collect::<Result<Vec<_>>>()?;
-        if hosts.is_empty() {
-            return Err(Error::invalid("the URL has no host: postgres://user@host:5432/database"));
-        }
+        let hosts = url.addresses(PORT, "postgres://user@host:5432/database")?;
         let Some(user) = url.user().map(str::to_owned) else {
             return Err(Error::invalid("the URL has no user: postgres://user@host:5432/database"));
         };

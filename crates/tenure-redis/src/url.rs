@@ -1,5 +1,4 @@
-use std::path::PathBuf;
-
+pub(crate) use tenure_core::TlsFiles as Tls;
 use tenure_core::{Address, EngineUrl, Error, Result};
 
 use crate::reader::Reader;
@@ -53,14 +52,6 @@ pub(crate) struct Login {
     pub(crate) password: Option<String>,
 }
 
-/// Files for TLS, where the machine's own authorities are not meant.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "read only where TLS is compiled in"))]
-pub(crate) struct Tls {
-    pub(crate) ca: Option<PathBuf>,
-    pub(crate) client: Option<(PathBuf, PathBuf)>,
-}
-
 impl RedisOptions {
     /// Reads `redis[s]://…`, `redis[s]+sentinel://…/name` and `redis[s]+cluster://…`, and takes the options out.
     ///
@@ -92,8 +83,8 @@ impl RedisOptions {
 
     fn read(url: &mut EngineUrl, scheme: &str, kind: &str) -> Result<Self> {
         let tls = match scheme {
-            "redis" => None,
-            "rediss" => Some(Tls::default()),
+            "redis" => false,
+            "rediss" => true,
             _ => return Err(Error::invalid("a Redis URL starts with redis: or rediss:")),
         };
         let mut path: Vec<String> =
@@ -120,10 +111,7 @@ impl RedisOptions {
             return Err(Error::invalid("a cluster has only database 0; use `ns=` to keep locks apart"));
         }
         let port = if matches!(topology, Topology::Sentinel(_)) { SENTINEL_PORT } else { PORT };
-        let hosts = url.hosts().iter().map(|host| Address::parse(host, port)).collect::<Result<Vec<_>>>()?;
-        if hosts.is_empty() {
-            return Err(Error::invalid("the URL has no host: redis://host:6379"));
-        }
+        let hosts = url.addresses(port, "redis://host:6379")?;
         let user = |name: Option<&str>| name.map(str::to_owned);
         let login = Login { user: user(url.user()), password: user(url.password()) };
         let sentinel_login =
@@ -134,22 +122,12 @@ impl RedisOptions {
             login,
             sentinel_login,
             db,
-            ns: namespace(url)?,
+            ns: url.namespace()?,
             replicas: replicas(url)?,
             eviction: eviction(url)?,
-            tls: files(url, tls)?,
+            tls: Tls::from_url(url, tls, "rediss:")?,
             reader: Reader::default(),
         })
-    }
-}
-
-fn namespace(url: &mut EngineUrl) -> Result<String> {
-    let ns = url.option("ns").unwrap_or_else(|| "tenure".to_owned());
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
-    if (1..=64).contains(&ns.len()) && ns.bytes().all(fine) {
-        Ok(ns)
-    } else {
-        Err(Error::invalid("ns= is 1 to 64 letters, digits, dots, colons, hyphens and underscores"))
     }
 }
 
@@ -166,22 +144,6 @@ fn eviction(url: &mut EngineUrl) -> Result<Eviction> {
         None | Some("refuse") => Ok(Eviction::Refuse),
         Some("allow") => Ok(Eviction::Allow),
         Some(_) => Err(Error::invalid("eviction= is refuse or allow")),
-    }
-}
-
-fn files(url: &mut EngineUrl, tls: Option<Tls>) -> Result<Option<Tls>> {
-    let [ca, cert, key] = ["ca", "cert", "key"].map(|name| url.option(name).map(PathBuf::from));
-    let client = match (cert, key) {
-        (Some(cert), Some(key)) => Some((cert, key)),
-        (None, None) => None,
-        _ => return Err(Error::invalid("cert= and key= go together")),
-    };
-    match tls {
-        Some(_) => Ok(Some(Tls { ca, client })),
-        None if ca.is_some() || client.is_some() => {
-            Err(Error::invalid("ca=, cert= and key= are for TLS; write `rediss:`"))
-        }
-        None => Ok(None),
     }
 }
 

@@ -10,6 +10,7 @@
 //!   must fail.
 //! - [`model`]: the contract as a pure function, which every engine is compared with step by step.
 //! - [`walks`]: random walks on an engine and on memory, compared verb by verb.
+//! - [`own`]: what the own tests of an engine are made of.
 //! - [`cancel`]: dropping a future at every point where it waits.
 //! - `process`, `redis`, `mariadb`, `memcached`, `postgres`, `pgbouncer`, `etcd`, `zookeeper`, `proxy` (on Linux): private
 //!   servers to kill, pause and restart, and the network between them and a client, to break.
@@ -30,6 +31,7 @@ pub mod mariadb;
 #[cfg(target_os = "linux")]
 pub mod memcached;
 pub mod model;
+pub mod own;
 #[cfg(target_os = "linux")]
 pub mod pgbouncer;
 #[cfg(target_os = "linux")]

@@ -15,6 +15,8 @@ mod quorum;
 #[cfg(target_os = "linux")]
 mod redis;
 #[cfg(target_os = "linux")]
+mod store;
+#[cfg(target_os = "linux")]
 mod zookeeper;
 
 use std::sync::Arc;

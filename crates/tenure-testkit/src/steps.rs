@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tenure_core::{
     Answered, Attempt, Busy, Claim, Engine, Filter, Grant, Held, Key, Patience, Place, Released, Renewal,
-    Seq, Standing, Turn,
+    Seat, Seq, Standing, Turn,
 };
 
 use crate::{Failure, Result, ensure, ensure_eq};
@@ -16,7 +16,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// If it is busy.
-pub async fn hold(engine: &Arc<dyn Engine>, claim: &Claim) -> Result<Grant> {
+pub async fn hold<E: Engine + ?Sized>(engine: &Arc<E>, claim: &Claim) -> Result<Grant> {
     match engine.attempt(claim).await? {
         Attempt::Granted(grant) => Ok(grant),
         Attempt::Busy(busy) => {
@@ -29,7 +29,7 @@ pub async fn hold(engine: &Arc<dyn Engine>, claim: &Claim) -> Result<Grant> {
 ///
 /// # Errors
 /// If it holds.
-pub async fn wait(engine: &Arc<dyn Engine>, claim: &Claim) -> Result<Busy> {
+pub async fn wait<E: Engine + ?Sized>(engine: &Arc<E>, claim: &Claim) -> Result<Busy> {
     match engine.attempt(claim).await? {
         Attempt::Busy(busy) => Ok(busy),
         Attempt::Granted(grant) => {
@@ -38,21 +38,20 @@ pub async fn wait(engine: &Arc<dyn Engine>, claim: &Claim) -> Result<Busy> {
     }
 }
 
-/// Attempts a claim that must wait at a place, and returns the place's number.
+/// Attempts a claim that must wait at a place, and returns its seat.
 ///
 /// # Errors
 /// If it holds or was given no place.
-pub async fn queue(engine: &Arc<dyn Engine>, claim: &Claim) -> Result<Seq> {
+pub async fn queue<E: Engine + ?Sized>(engine: &Arc<E>, claim: &Claim) -> Result<Seat> {
     let busy = wait(engine, claim).await?;
-    let seat = busy.seat.ok_or_else(|| Failure::new("a claim that waits was given no seat"))?;
-    Ok(seat.seq)
+    busy.seat.ok_or_else(|| Failure::new("a claim that waits was given no seat"))
 }
 
 /// Releases a claim that must have a place.
 ///
 /// # Errors
 /// If it had none.
-pub async fn let_go(engine: &Arc<dyn Engine>, claim: &Claim) -> Result<()> {
+pub async fn let_go<E: Engine + ?Sized>(engine: &Arc<E>, claim: &Claim) -> Result<()> {
     ensure_eq!(
         engine.release(claim, Answered::All).await?,
         Released::Freed,

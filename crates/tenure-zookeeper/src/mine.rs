@@ -8,8 +8,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tenure_core::{ClaimId, Mode, Seq};
-use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tenure_core::{ClaimId, Losses, Mode, Seq};
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::{
     place::{Spot, name},
@@ -22,13 +22,12 @@ const MOST_BURIED: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Mine {
     state: Mutex<State>,
-    news: Notify,
+    losses: Losses,
 }
 
 #[derive(Debug, Default)]
 struct State {
     claims: HashMap<ClaimId, Arc<Own>>,
-    untold: Vec<(ClaimId, Seq)>,
     buried: HashSet<ClaimId>,
     burials: VecDeque<ClaimId>,
 }
@@ -129,49 +128,29 @@ impl Mine {
         if graves.is_empty() {
             return;
         }
-        let mut state = self.lock();
-        let State { claims, untold, .. } = &mut *state;
+        let state = self.lock();
         for id in graves.iter().filter_map(|name| name.parse::<ClaimId>().ok()) {
-            let Some(own) = claims.get(&id) else { continue };
+            let Some(own) = state.claims.get(&id) else { continue };
             let mut facts = own.facts();
             if !std::mem::replace(&mut facts.evicted, true)
                 && let Some(place) = &facts.place
             {
-                untold.push((id, place.seq));
+                self.losses.tell([(id, place.seq)]);
             }
-        }
-        let news = !untold.is_empty();
-        drop(state);
-        if news {
-            self.news.notify_one();
         }
     }
 
     /// A session has ended, and with it its places.
     pub(crate) fn ended(&self, session: i64) {
-        let mut state = self.lock();
-        let State { claims, untold, .. } = &mut *state;
-        let gone: Vec<_> = claims.extract_if(|_, own| own.session.id() == session).collect();
-        for (id, own) in &gone {
-            if let Some(place) = &own.facts().place {
-                untold.push((*id, place.seq));
-            }
-        }
-        drop(state);
         // Each may be the last to know its session, which is closed then; not under the lock.
-        drop(gone);
-        self.news.notify_one();
+        let gone: Vec<_> = self.lock().claims.extract_if(|_, own| own.session.id() == session).collect();
+        let seq = |own: &Own| own.facts().place.as_ref().map(|place| place.seq);
+        self.losses.tell(gone.iter().filter_map(|(id, own)| Some((*id, seq(own)?))));
     }
 
     /// Resolves with the places that are gone.
     pub(crate) async fn lost(&self) -> Vec<(ClaimId, Seq)> {
-        loop {
-            let untold = std::mem::take(&mut self.lock().untold);
-            if !untold.is_empty() {
-                return untold;
-            }
-            self.news.notified().await;
-        }
+        self.losses.next().await
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -52,10 +52,7 @@ impl ZookeeperOptions {
             _ => return Err(Error::invalid("a ZooKeeper URL starts with zookeeper: or zookeepers:")),
         };
         let port = if tls { TLS_PORT } else { PORT };
-        let hosts = url.hosts().iter().map(|host| Address::parse(host, port)).collect::<Result<Vec<_>>>()?;
-        if hosts.is_empty() {
-            return Err(Error::invalid("the URL has no host: zookeeper://host1:2181,host2:2181/locks"));
-        }
+        let hosts = url.addresses(port, "zookeeper://host1:2181,host2:2181/locks")?;
         let login = match (url.user(), url.password()) {
             (None, None) => None,
             (Some(user), Some(password)) if !user.contains(':') => {

@@ -11,18 +11,14 @@
 )]
 
 mod common;
-#[path = "common/handoff.rs"]
-mod handoff;
 #[path = "common/heartbeat.rs"]
 mod heartbeat;
-#[path = "common/held.rs"]
-mod held;
-#[path = "common/hot.rs"]
-mod hot;
 #[path = "etcd/parts.rs"]
 mod parts;
 #[path = "etcd/rival.rs"]
 mod rival;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/verbs.rs"]
 mod verbs;
 
@@ -31,7 +27,7 @@ use tenure::{Client, Settings};
 use tenure_etcd::{EtcdClient, EtcdEngine};
 use tenure_testkit::etcd::{Cluster, Etcd, EtcdOptions};
 
-use self::common::{PART, block, median, report, run_wanted, runtime};
+use self::suite::{handoff, held, hot, uncontended};
 
 const NAME: &str = "etcd";
 const COMPARED: &str = "durable write of a key";
@@ -39,19 +35,12 @@ const COMPARED: &str = "durable write of a key";
 const URL: &str = "TENURE_BENCH_URL";
 
 fn main() {
-    if let Some(part) = std::env::var_os(PART) {
-        return match part.to_str() {
-            Some("handoff") => handoff::child(),
-            Some("held") => held::child(),
-            Some(part) => hot::child(part),
-            None => {}
-        };
-    }
-    run_wanted(&[
-        ("uncontended", || uncontended(&server().url(), NAME, "at most 2.3")),
+    suite::run(&[
+        ("uncontended", || uncontended::measure(&server().url(), NAME, 200, 10, "at most 2.3")),
         ("three", || {
             let options = EtcdOptions { on_disk: true, ..EtcdOptions::default() };
-            uncontended(&Cluster::start_with(&options).unwrap().url(), "etcd, three servers", "at most 2.3");
+            let cluster = Cluster::start_with(&options).unwrap();
+            uncontended::measure(&cluster.url(), "etcd, three servers", 200, 10, "at most 2.3");
         }),
         ("handoff", || handoff::measure("at most 2")),
         ("hot-key", || hot::measure("at least 10 with nothing inside")),
@@ -102,19 +91,4 @@ impl Yardstick {
         let put = Put { key: b"compared".to_vec(), value: b"x".repeat(64) };
         let _: Done = self.0.call("etcdserverpb.KV/Put", &put).await.unwrap();
     }
-}
-
-fn uncontended(url: &str, name: &str, bound: &str) {
-    const OPS: u32 = 10;
-    runtime().block_on(async {
-        let (client, yardstick) = open(url).await;
-        let mutex = client.mutex("k").unwrap();
-        let (mut ours, mut compared) = (Vec::new(), Vec::new());
-        for _ in 0..200 {
-            compared.push(block(OPS, async || yardstick.once().await).await);
-            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
-        }
-        let what = format!("{name}, uncontended acquire + release  /  {COMPARED}");
-        report(&what, median(ours), median(compared), bound);
-    });
 }

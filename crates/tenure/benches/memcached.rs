@@ -10,14 +10,10 @@
 )]
 
 mod common;
-#[path = "common/handoff.rs"]
-mod handoff;
-#[path = "common/held.rs"]
-mod held;
-#[path = "common/hot.rs"]
-mod hot;
 #[path = "memcached/rival.rs"]
 mod rival;
+#[path = "common/suite.rs"]
+mod suite;
 
 use std::sync::Arc;
 
@@ -25,7 +21,7 @@ use tenure::{Client, Settings};
 use tenure_memcached::{MemcachedEngine, MemcachedOptions};
 use tenure_testkit::memcached::Memcached;
 
-use self::common::{PART, block, median, report, run_wanted, runtime};
+use self::suite::{handoff, held, hot, uncontended};
 
 const NAME: &str = "memcached";
 const COMPARED: &str = "mg";
@@ -33,16 +29,8 @@ const COMPARED: &str = "mg";
 const URL: &str = "TENURE_BENCH_URL";
 
 fn main() {
-    if let Some(part) = std::env::var_os(PART) {
-        return match part.to_str() {
-            Some("handoff") => handoff::child(),
-            Some("held") => held::child(),
-            Some(part) => hot::child(part),
-            None => {}
-        };
-    }
-    run_wanted(&[
-        ("uncontended", uncontended),
+    suite::run(&[
+        ("uncontended", || uncontended::measure(&server().url(), NAME, 200, 100, "at most 2.3")),
         ("handoff", || handoff::measure("by polling, no bound")),
         ("hot-key", || hot::measure("no bound")),
         ("held", || held::measure("5")),
@@ -66,19 +54,4 @@ impl Yardstick {
     async fn once(&self) {
         self.0.ping().await.unwrap();
     }
-}
-
-fn uncontended() {
-    const OPS: u32 = 100;
-    let server = server();
-    runtime().block_on(async {
-        let (client, yardstick) = open(&server.url()).await;
-        let mutex = client.mutex("k").unwrap();
-        let (mut ours, mut pings) = (Vec::new(), Vec::new());
-        for _ in 0..200 {
-            pings.push(block(OPS, async || yardstick.once().await).await);
-            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
-        }
-        report("memcached, uncontended acquire + release  /  mg", median(ours), median(pings), "at most 2.3");
-    });
 }

@@ -13,14 +13,10 @@
 )]
 
 mod common;
-#[path = "common/handoff.rs"]
-mod handoff;
-#[path = "common/held.rs"]
-mod held;
-#[path = "common/hot.rs"]
-mod hot;
 #[path = "mysql/rival.rs"]
 mod rival;
+#[path = "common/suite.rs"]
+mod suite;
 
 use sqlx::{Connection, MySqlConnection};
 use tenure::{Client, Settings};
@@ -28,7 +24,7 @@ use tenure_mysql::{MysqlEngine, MysqlOptions};
 use tenure_testkit::mariadb::{MariaDb, MariaDbOptions};
 use tokio::sync::Mutex;
 
-use self::common::{PART, block, median, report, run_wanted, runtime};
+use self::suite::{handoff, held, hot, uncontended};
 
 const NAME: &str = "mysql";
 const COMPARED: &str = "durable update of a row";
@@ -36,17 +32,11 @@ const COMPARED: &str = "durable update of a row";
 const URL: &str = "TENURE_BENCH_URL";
 
 fn main() {
-    if let Some(part) = std::env::var_os(PART) {
-        return match part.to_str() {
-            Some("handoff") => handoff::child(),
-            Some("held") => held::child(),
-            Some(part) => hot::child(part),
-            None => {}
-        };
-    }
-    run_wanted(&[
-        ("uncontended", || uncontended(&server(), NAME, "at most 2.3")),
-        ("in-memory", || uncontended(&start(false), "mysql without a disk", "no bound")),
+    suite::run(&[
+        ("uncontended", || uncontended::measure(&server().url(), NAME, 500, 10, "at most 2.3")),
+        ("in-memory", || {
+            uncontended::measure(&start(false).url(), "mysql without a disk", 500, 10, "no bound")
+        }),
         ("handoff", || handoff::measure("at most 5")),
         ("hot-key", || hot::measure("at least 10 with nothing inside")),
         ("held", || held::measure("10")),
@@ -85,19 +75,4 @@ impl Yardstick {
         let done = update.execute(&mut *self.0.lock().await).await.unwrap();
         assert_eq!(done.rows_affected(), 1);
     }
-}
-
-fn uncontended(server: &MariaDb, name: &str, bound: &str) {
-    const OPS: u32 = 10;
-    runtime().block_on(async {
-        let (client, yardstick) = open(&server.url()).await;
-        let mutex = client.mutex("k").unwrap();
-        let (mut ours, mut compared) = (Vec::new(), Vec::new());
-        for _ in 0..500 {
-            compared.push(block(OPS, async || yardstick.once().await).await);
-            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
-        }
-        let what = format!("{name}, uncontended acquire + release  /  {COMPARED}");
-        report(&what, median(ours), median(compared), bound);
-    });
 }

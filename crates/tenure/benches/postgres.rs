@@ -12,16 +12,12 @@
 )]
 
 mod common;
-#[path = "common/handoff.rs"]
-mod handoff;
-#[path = "common/held.rs"]
-mod held;
-#[path = "common/hot.rs"]
-mod hot;
 #[path = "postgres/parts.rs"]
 mod parts;
 #[path = "postgres/rival.rs"]
 mod rival;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/verbs.rs"]
 mod verbs;
 
@@ -30,7 +26,7 @@ use tenure_postgres::PostgresEngine;
 use tenure_testkit::postgres::{Postgres, PostgresOptions};
 use tokio_postgres::{NoTls, Statement};
 
-use self::common::{PART, block, median, report, run_wanted, runtime};
+use self::suite::{handoff, held, hot, uncontended};
 
 const NAME: &str = "postgres";
 const COMPARED: &str = "durable update of a row";
@@ -38,17 +34,11 @@ const COMPARED: &str = "durable update of a row";
 const URL: &str = "TENURE_BENCH_URL";
 
 fn main() {
-    if let Some(part) = std::env::var_os(PART) {
-        return match part.to_str() {
-            Some("handoff") => handoff::child(),
-            Some("held") => held::child(),
-            Some(part) => hot::child(part),
-            None => {}
-        };
-    }
-    run_wanted(&[
-        ("uncontended", || uncontended(&server(), NAME, "at most 2.3")),
-        ("in-memory", || uncontended(&start(false), "postgres without a disk", "no bound")),
+    suite::run(&[
+        ("uncontended", || uncontended::measure(&server().url(), NAME, 500, 10, "at most 2.3")),
+        ("in-memory", || {
+            uncontended::measure(&start(false).url(), "postgres without a disk", 500, 10, "no bound")
+        }),
         ("handoff", || handoff::measure("at most 3")),
         ("hot-key", || hot::measure("at least 10 with nothing inside")),
         ("held", || held::measure("10")),
@@ -93,19 +83,4 @@ impl Yardstick {
     async fn once(&self) {
         assert_eq!(self.client.execute(&self.update, &[]).await.unwrap(), 1);
     }
-}
-
-fn uncontended(server: &Postgres, name: &str, bound: &str) {
-    const OPS: u32 = 10;
-    runtime().block_on(async {
-        let (client, yardstick) = open(&server.url()).await;
-        let mutex = client.mutex("k").unwrap();
-        let (mut ours, mut compared) = (Vec::new(), Vec::new());
-        for _ in 0..500 {
-            compared.push(block(OPS, async || yardstick.once().await).await);
-            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
-        }
-        let what = format!("{name}, uncontended acquire + release  /  {COMPARED}");
-        report(&what, median(ours), median(compared), bound);
-    });
 }

@@ -11,16 +11,12 @@
 )]
 
 mod common;
-#[path = "common/handoff.rs"]
-mod handoff;
-#[path = "common/held.rs"]
-mod held;
-#[path = "common/hot.rs"]
-mod hot;
 #[path = "redis/parts.rs"]
 mod parts;
 #[path = "redis/rival.rs"]
 mod rival;
+#[path = "common/suite.rs"]
+mod suite;
 #[path = "common/verbs.rs"]
 mod verbs;
 
@@ -33,7 +29,10 @@ use tenure::{Client, Mutex, Settings};
 use tenure_redis::{RedisEngine, RedisOptions};
 use tenure_testkit::redis::Redis;
 
-use self::common::{PART, block, median, report, run_wanted, runtime};
+use self::{
+    common::{median, report, runtime},
+    suite::{handoff, held, hot, uncontended},
+};
 
 const NAME: &str = "redis";
 const COMPARED: &str = "PING";
@@ -41,16 +40,8 @@ const COMPARED: &str = "PING";
 const URL: &str = "TENURE_BENCH_URL";
 
 fn main() {
-    if let Some(part) = std::env::var_os(PART) {
-        return match part.to_str() {
-            Some("handoff") => handoff::child(),
-            Some("held") => held::child(),
-            Some(part) => hot::child(part),
-            None => {}
-        };
-    }
-    run_wanted(&[
-        ("uncontended", uncontended),
+    suite::run(&[
+        ("uncontended", || uncontended::measure(&server().url(), NAME, 200, 100, "at most 2.6")),
         ("handoff", || handoff::measure("at most 1.6")),
         ("quorum", quorum),
         ("hot-key", || hot::measure("at least 10 with nothing inside, at most 0.1")),
@@ -76,21 +67,6 @@ impl Yardstick {
     async fn once(&self) {
         self.0.ping().await.unwrap();
     }
-}
-
-fn uncontended() {
-    const OPS: u32 = 100;
-    let server = server();
-    runtime().block_on(async {
-        let (client, yardstick) = open(&server.url()).await;
-        let mutex = client.mutex("k").unwrap();
-        let (mut ours, mut pings) = (Vec::new(), Vec::new());
-        for _ in 0..200 {
-            pings.push(block(OPS, async || yardstick.once().await).await);
-            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
-        }
-        report("redis, uncontended acquire + release  /  PING", median(ours), median(pings), "at most 2.6");
-    });
 }
 
 /// Five independent servers beside one of them: in a task of its own, as what a service does for a request, in the task

@@ -18,12 +18,14 @@ mod handoff;
 mod heartbeat;
 #[path = "common/held.rs"]
 mod held;
+#[path = "common/uncontended.rs"]
+mod uncontended;
 
 use tenure::{Client, fence::ZookeeperClient};
 use tenure_testkit::zookeeper::{Ensemble, Zookeeper, ZookeeperOptions};
 use tenure_zookeeper::Put;
 
-use self::common::{PART, block, median, report, run_wanted, runtime};
+use self::common::{PART, run_wanted};
 
 const NAME: &str = "zookeeper";
 const COMPARED: &str = "durable write of a node";
@@ -38,13 +40,10 @@ fn main() {
         };
     }
     run_wanted(&[
-        ("uncontended", || uncontended(&server().url(), NAME, "at most 3.3")),
+        ("uncontended", || uncontended::measure(&server().url(), NAME, 200, 10, "at most 3.3")),
         ("three", || {
-            uncontended(
-                &Ensemble::start(&options()).unwrap().url(),
-                "zookeeper, three servers",
-                "at most 3.3",
-            );
+            let ensemble = Ensemble::start(&options()).unwrap();
+            uncontended::measure(&ensemble.url(), "zookeeper, three servers", 200, 10, "at most 3.3");
         }),
         ("handoff", || handoff::measure("at most 2")),
         ("held", || held::measure("5")),
@@ -81,19 +80,4 @@ impl Yardstick {
     async fn once(&self) {
         self.0.set(Self::PATH, &[b'x'; 64]).await.unwrap();
     }
-}
-
-fn uncontended(url: &str, name: &str, bound: &str) {
-    const OPS: u32 = 10;
-    runtime().block_on(async {
-        let (client, yardstick) = open(url).await;
-        let mutex = client.mutex("k").unwrap();
-        let (mut ours, mut compared) = (Vec::new(), Vec::new());
-        for _ in 0..200 {
-            compared.push(block(OPS, async || yardstick.once().await).await);
-            ours.push(block(OPS, async || mutex.acquire().await.unwrap().release().await.unwrap()).await);
-        }
-        let what = format!("{name}, uncontended acquire + release  /  {COMPARED}");
-        report(&what, median(ours), median(compared), bound);
-    });
 }

@@ -5,21 +5,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tenure_core::{ClaimId, Held, Seq};
+use tenure_core::{ClaimId, Held, Losses, Seq};
 use tokio::sync::Notify;
 
 use super::{presence::Letter, record::Nonce};
 
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    state: Mutex<State>,
-    losses: Notify,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    claims: HashMap<ClaimId, Entry>,
-    lost: Vec<(ClaimId, Seq)>,
+    claims: Mutex<HashMap<ClaimId, Entry>>,
+    losses: Losses,
 }
 
 #[derive(Debug)]
@@ -48,7 +42,7 @@ pub(super) enum News {
 impl Book {
     /// Notes a claim's place. Under the lock of the line, so that no news of it comes before.
     pub(super) fn enter(&self, id: ClaimId, seq: Seq, evictions: u64, behind: Vec<Nonce>) {
-        let mut state = self.lock();
+        let mut claims = self.lock();
         let fresh = Entry {
             seq,
             raised: seq,
@@ -59,7 +53,7 @@ impl Book {
             behind: Vec::new(),
             news: None,
         };
-        let entry = state.claims.entry(id).or_insert(fresh);
+        let entry = claims.entry(id).or_insert(fresh);
         if entry.seq != seq {
             // A new place: what was heard of the old one does not count.
             (entry.seq, entry.raised, entry.looked, entry.holds, entry.lost) =
@@ -70,9 +64,8 @@ impl Book {
     }
 
     pub(super) fn strike(&self, id: ClaimId) {
-        let mut state = self.lock();
-        if let Some(entry) = state.claims.remove(&id) {
-            state.lost.retain(|&(lost, _)| lost != id);
+        if let Some(entry) = self.lock().remove(&id) {
+            self.losses.withdraw(id);
             if let Some(news) = entry.news {
                 news.notify_one();
             }
@@ -80,8 +73,8 @@ impl Book {
     }
 
     pub(super) fn news(&self, id: ClaimId) -> News {
-        let mut state = self.lock();
-        let Some(entry) = state.claims.get_mut(&id) else { return News::Again };
+        let mut claims = self.lock();
+        let Some(entry) = claims.get_mut(&id) else { return News::Again };
         if entry.holds {
             News::Holds(entry.seq)
         } else if std::mem::take(&mut entry.again) {
@@ -94,8 +87,8 @@ impl Book {
     /// Whether a hold is there, if that is known without looking into its line: it was looked at after the last
     /// eviction, and its key's last number is not below the floor.
     pub(super) fn knows(&self, hold: &Held<'_>, evictions: u64) -> Option<bool> {
-        let state = self.lock();
-        let entry = state.claims.get(&hold.claim.id)?;
+        let claims = self.lock();
+        let entry = claims.get(&hold.claim.id)?;
         if entry.seq != hold.seq || entry.lost {
             return Some(false);
         }
@@ -104,7 +97,7 @@ impl Book {
 
     /// The hold's place was looked at, and found with its key's last number at or above the floor.
     pub(super) fn looked(&self, hold: &Held<'_>, evictions: u64) {
-        if let Some(entry) = self.lock().claims.get_mut(&hold.claim.id) {
+        if let Some(entry) = self.lock().get_mut(&hold.claim.id) {
             entry.looked = evictions;
             entry.raised = entry.raised.max(hold.claim.floor);
         }
@@ -112,26 +105,25 @@ impl Book {
 
     pub(super) fn hear(&self, letter: Letter) {
         let (Letter::Holds(id, seq) | Letter::Evicted(id, seq)) = letter;
-        let mut state = self.lock();
-        let Some(entry) = state.claims.get_mut(&id).filter(|entry| entry.seq == seq) else { return };
+        let mut claims = self.lock();
+        let Some(entry) = claims.get_mut(&id).filter(|entry| entry.seq == seq) else { return };
         match letter {
             Letter::Holds(..) => entry.holds = true,
             Letter::Evicted(..) => {
                 entry.holds = false;
                 entry.again = true;
                 if !std::mem::replace(&mut entry.lost, true) {
-                    state.lost.push((id, seq));
-                    self.losses.notify_one();
+                    self.losses.tell([(id, seq)]);
                 }
             }
         }
-        if let Some(news) = state.claims.get(&id).and_then(|entry| entry.news.as_ref()) {
+        if let Some(news) = claims.get(&id).and_then(|entry| entry.news.as_ref()) {
             news.notify_one();
         }
     }
 
     pub(super) fn hear_death(&self, of: &Nonce) {
-        for entry in self.lock().claims.values_mut().filter(|entry| entry.behind.contains(of)) {
+        for entry in self.lock().values_mut().filter(|entry| entry.behind.contains(of)) {
             entry.again = true;
             if let Some(news) = &entry.news {
                 news.notify_one();
@@ -140,20 +132,14 @@ impl Book {
     }
 
     pub(super) fn is_awaited(&self, nonce: &Nonce) -> bool {
-        self.lock().claims.values().any(|entry| entry.behind.contains(nonce))
+        self.lock().values().any(|entry| entry.behind.contains(nonce))
     }
 
     pub(super) async fn lost(&self) -> Vec<(ClaimId, Seq)> {
-        loop {
-            let lost = std::mem::take(&mut self.lock().lost);
-            if !lost.is_empty() {
-                return lost;
-            }
-            self.losses.notified().await;
-        }
+        self.losses.next().await
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClaimId, Entry>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

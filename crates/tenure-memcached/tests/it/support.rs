@@ -1,17 +1,13 @@
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tenure_core::{
-    Answered, Attempt, Busy, Claim, ClaimId, Engine, EngineUrl, Error, Filter, Grant, Held, Key, Mode, Note,
-    Patience, Place, Released, Renewal, Seq, Ttl,
-};
+use tenure_core::{Attempt, Claim, Engine, EngineUrl, Error, Grant, Mode};
 use tenure_memcached::MemcachedEngine;
+pub(crate) use tenure_testkit::own::{LIMIT, brief, hold, let_go, line, renew, says, wait, within};
 use tenure_testkit::{
-    Failure, Result, ensure, ensure_eq,
+    Result,
     memcached::{Memcached, MemcachedOptions},
+    own,
 };
-
-/// How long anything may take that is expected to happen.
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens an engine by its URL.
 pub(crate) async fn open(url: &str) -> Result<Arc<MemcachedEngine>, Error> {
@@ -29,62 +25,11 @@ pub(crate) fn server(args: &[&str]) -> Result<Memcached> {
 
 /// An exclusive claim that waits, with a lease of 30 seconds.
 pub(crate) fn claim(key: &str) -> Result<Claim> {
-    brief(key, Duration::from_secs(30))
+    own::claim(key, Mode::Exclusive)
 }
 
-/// The same with another lease.
-pub(crate) fn brief(key: &str, ttl: Duration) -> Result<Claim> {
-    Ok(Claim {
-        key: Key::new(key)?,
-        id: ClaimId::fresh(),
-        mode: Mode::Exclusive,
-        patience: Patience::Queue,
-        ttl: Ttl::new(ttl)?,
-        floor: Seq::ZERO,
-        note: Note::new("anna@host:1", "test"),
-    })
-}
-
-/// Attempts a claim that must hold.
-pub(crate) async fn hold(engine: &MemcachedEngine, claim: &Claim) -> Result<Grant> {
-    match engine.attempt(claim).await? {
-        Attempt::Granted(grant) => Ok(grant),
-        Attempt::Busy(busy) => Err(Failure::new(format!("a claim that must hold is {busy:?}"))),
-    }
-}
-
-/// Attempts a claim that must wait.
-pub(crate) async fn wait(engine: &MemcachedEngine, claim: &Claim) -> Result<Busy> {
-    match engine.attempt(claim).await? {
-        Attempt::Busy(busy) => Ok(busy),
-        Attempt::Granted(grant) => Err(Failure::new(format!("a claim that must wait got {grant:?}"))),
-    }
-}
-
-/// Releases a claim that must have had a place.
-pub(crate) async fn let_go(engine: &MemcachedEngine, claim: &Claim) -> Result {
-    ensure_eq!(
-        engine.release(claim, Answered::All).await?,
-        Released::Freed,
-        "the release of a claim in the line"
-    );
-    Ok(())
-}
-
-/// Renews one hold.
-pub(crate) async fn renew(engine: &MemcachedEngine, claim: &Claim, seq: Seq) -> Result<Renewal, Error> {
-    Ok(engine.renew(&[Held { claim, seq }]).await?[0])
-}
-
-/// What happens within the limit.
-pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(LIMIT, work)
-        .await
-        .map_err(|_| Failure::new(format!("waited {LIMIT:?} in vain until {what}")))
-}
-
-/// Attempts until the claim holds.
-pub(crate) async fn until_held(engine: &MemcachedEngine, claim: &Claim) -> Result<Grant> {
+/// Attempts until the claim holds. When the ones ahead leave is not known here, so it asks again and again.
+pub(crate) async fn until_held(engine: &Arc<MemcachedEngine>, claim: &Claim) -> Result<Grant> {
     let attempts = async {
         loop {
             match engine.attempt(claim).await {
@@ -99,20 +44,8 @@ pub(crate) async fn until_held(engine: &MemcachedEngine, claim: &Claim) -> Resul
     within("the claim holds", attempts).await?
 }
 
-pub(crate) async fn line(engine: &MemcachedEngine, key: &str) -> Result<Vec<Place>> {
-    Ok(engine.line(&Filter::Key(Key::new(key)?)).await?)
-}
-
 /// How many items of ours a server has, besides who it is and what it was tried with.
 pub(crate) fn items(server: &Memcached) -> Result<usize> {
     let ours = |item: &&String| item.starts_with("tenure:line:") || item.starts_with("tenure:lease:");
     Ok(server.items()?.iter().filter(ours).count())
-}
-
-/// Requires that an error is of this kind, says this, and had no effect.
-pub(crate) fn says(err: &Error, kind: tenure_core::ErrorKind, text: &str) -> Result {
-    ensure!(err.kind() == kind, "the error is {:?}, not {kind:?}: {err}", err.kind());
-    ensure!(err.to_string().contains(text), "the error does not say `{text}`: {err}");
-    ensure!(!err.may_have_applied(), "the error may have applied: {err}");
-    Ok(())
 }

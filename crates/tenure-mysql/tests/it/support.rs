@@ -1,17 +1,16 @@
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tenure_core::{
-    Answered, Attempt, Busy, Claim, ClaimId, Engine, EngineUrl, Error, Filter, Grant, Held, Key, Mode, Note,
-    Patience, Place, Renewal, Seq, Ttl,
-};
+use tenure_core::{Claim, EngineUrl, Error, Key, Mode};
 use tenure_mysql::{MysqlEngine, MysqlOptions};
+pub(crate) use tenure_testkit::own::{claim, hold, let_go, line, renew, says, wait, within};
 use tenure_testkit::{
-    Failure, Result, ensure, ensure_eq,
+    Failure, Result,
     mariadb::{MariaDb, MariaDbOptions},
+    own,
 };
 
-/// How long anything may take that is expected to happen.
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+/// How long a try may take that is made again.
+const TRY: Duration = Duration::from_millis(500);
 
 /// Opens an engine by its URL.
 pub(crate) async fn open(url: &str) -> Result<Arc<MysqlEngine>, Error> {
@@ -23,10 +22,7 @@ pub(crate) async fn open(url: &str) -> Result<Arc<MysqlEngine>, Error> {
 
 /// The error that opening this URL gives.
 pub(crate) async fn refusal(url: &str) -> Result<Error> {
-    match open(url).await {
-        Ok(_) => Err(Failure::new(format!("{url} was opened"))),
-        Err(err) => Ok(err),
-    }
+    own::refused(open(url).await)
 }
 
 /// A server of this test's own with some settings.
@@ -35,63 +31,15 @@ pub(crate) fn server(settings: &[&str]) -> Result<MariaDb> {
     MariaDb::start(MariaDbOptions { settings, ..MariaDbOptions::default() })
 }
 
-/// A claim that waits, with a lease of 30 seconds.
-pub(crate) fn claim(key: &str, mode: Mode) -> Result<Claim> {
-    Ok(Claim {
-        key: Key::new(key)?,
-        id: ClaimId::fresh(),
-        mode,
-        patience: Patience::Queue,
-        ttl: Ttl::new(Duration::from_secs(30))?,
-        floor: Seq::ZERO,
-        note: Note::new("anna@host:1", "test"),
-    })
-}
-
 pub(crate) fn exclusive(key: &str) -> Result<Claim> {
     claim(key, Mode::Exclusive)
-}
-
-/// Attempts a claim that must hold.
-pub(crate) async fn hold(engine: &MysqlEngine, claim: &Claim) -> Result<Grant> {
-    match engine.attempt(claim).await? {
-        Attempt::Granted(grant) => Ok(grant),
-        Attempt::Busy(busy) => Err(Failure::new(format!("a claim that must hold is {busy:?}"))),
-    }
-}
-
-/// Attempts a claim that must wait.
-pub(crate) async fn wait(engine: &MysqlEngine, claim: &Claim) -> Result<Busy> {
-    match engine.attempt(claim).await? {
-        Attempt::Busy(busy) => Ok(busy),
-        Attempt::Granted(grant) => Err(Failure::new(format!("a claim that must wait got {grant:?}"))),
-    }
-}
-
-/// Renews one hold.
-pub(crate) async fn renew(engine: &MysqlEngine, claim: &Claim, seq: Seq) -> Result<Renewal, Error> {
-    Ok(engine.renew(&[Held { claim, seq }]).await?[0])
-}
-
-/// Releases a claim that must have had a place.
-pub(crate) async fn let_go(engine: &MysqlEngine, claim: &Claim) -> Result {
-    let released = engine.release(claim, Answered::All).await?;
-    ensure_eq!(released, tenure_core::Released::Freed, "the release of a claim in the line");
-    Ok(())
-}
-
-/// What happens within the limit.
-pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(LIMIT, work)
-        .await
-        .map_err(|_| Failure::new(format!("waited {LIMIT:?} in vain until {what}")))
 }
 
 /// Repeats a verb until the server is there again.
 pub(crate) async fn again<T>(what: &str, mut verb: impl AsyncFnMut() -> Result<T, Error>) -> Result<T> {
     let tries = async {
         loop {
-            match tokio::time::timeout(LIMIT / 20, verb()).await {
+            match tokio::time::timeout(TRY, verb()).await {
                 Ok(Err(err)) if !err.is_retryable() => return Err(Failure::from(err)),
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -100,10 +48,6 @@ pub(crate) async fn again<T>(what: &str, mut verb: impl AsyncFnMut() -> Result<T
         }
     };
     within(what, tries).await?
-}
-
-pub(crate) async fn line(engine: &MysqlEngine, key: &str) -> Result<Vec<Place>> {
-    Ok(engine.line(&Filter::Key(Key::new(key)?)).await?)
 }
 
 /// How many keys there are that somebody wants, and how many places.
@@ -132,14 +76,6 @@ pub(crate) fn deadlines(server: &MariaDb, key: &str, to: &str) -> Result {
     Ok(())
 }
 
-/// Requires that an error is of this kind, says this, and had no effect.
-pub(crate) fn says(err: &Error, kind: tenure_core::ErrorKind, text: &str) -> Result {
-    ensure!(err.kind() == kind, "the error is {:?}, not {kind:?}: {err}", err.kind());
-    ensure!(err.to_string().contains(text), "the error does not say `{text}`: {err}");
-    ensure!(!err.may_have_applied(), "the error may have applied: {err}");
-    Ok(())
-}
-
 /// Waits until some transaction waits for a row.
 pub(crate) async fn until_waiting(server: &MariaDb) -> Result {
     let look = async {
@@ -149,7 +85,8 @@ pub(crate) async fn until_waiting(server: &MariaDb) -> Result {
             if rows[0][0] != "0" {
                 return Ok(());
             }
-            tokio::task::yield_now().await;
+            // The server looks anew only for who has not asked for a tenth of a second.
+            tokio::time::sleep(Duration::from_millis(110)).await;
         }
     };
     within("somebody waits", look).await?

@@ -1,6 +1,6 @@
 //! What is left in the server, and what happens when it has no room.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tenure_core::{
     Answered, Claim, Engine, ErrorKind, Evicted, Eviction, Held, Mode, Patience, Released, Renewal, When,
@@ -41,7 +41,7 @@ async fn nothing_stays_but_the_mark() -> Result {
     Ok(())
 }
 
-async fn let_go_twice(engine: &RedisEngine, claim: &Claim) -> Result {
+async fn let_go_twice(engine: &Arc<RedisEngine>, claim: &Claim) -> Result {
     ensure_eq!(engine.release(claim, Answered::All).await?, Released::NotHeld, "a second release");
     Ok(())
 }

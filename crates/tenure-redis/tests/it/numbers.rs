@@ -1,6 +1,6 @@
 //! Numbers rise over whatever a server forgets, and a grant says for how long nothing was forgotten.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tenure_core::{Claim, Engine, ErrorKind, Held, Mode, Seq};
 use tenure_redis::RedisEngine;
@@ -15,7 +15,7 @@ use crate::support::{LIMIT, claim, durable, forgetful, hold, let_go, open, says}
 const DAY: u64 = 24 * 60 * 60 * 1_000_000;
 
 /// Takes and gives back a lock: its number, and for how long nothing was forgotten.
-async fn draw(engine: &RedisEngine) -> Result<(Seq, Option<Duration>)> {
+async fn draw(engine: &Arc<RedisEngine>) -> Result<(Seq, Option<Duration>)> {
     let claim = claim("k", Mode::Exclusive)?;
     let grant = hold(engine, &claim).await?;
     let_go(engine, &claim).await?;
@@ -23,7 +23,7 @@ async fn draw(engine: &RedisEngine) -> Result<(Seq, Option<Duration>)> {
 }
 
 /// The same once the server remembers at least so long.
-async fn draw_at(engine: &RedisEngine, least: Duration) -> Result<(Seq, Duration)> {
+async fn draw_at(engine: &Arc<RedisEngine>, least: Duration) -> Result<(Seq, Duration)> {
     let (_, remembers) = draw(engine).await?;
     let remembers = remembers.ok_or_else(|| Failure::new("a server that forgets never says so"))?;
     tokio::time::sleep(least.saturating_sub(remembers)).await;

@@ -1,17 +1,14 @@
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tenure_core::{
-    Answered, Attempt, Busy, Claim, ClaimId, Engine, EngineUrl, Error, Filter, Grant, Key, Mode, Note,
-    Patience, Place, Seat, Seq, Ttl, Turn,
-};
+use tenure_core::{Claim, ClaimId, EngineUrl, Error, Mode, Seat, Ttl};
 use tenure_redis::RedisEngine;
+pub(crate) use tenure_testkit::own::{
+    LIMIT, claim, hold, let_go, line, queue, says, turn, until_held, wait, within,
+};
 use tenure_testkit::{
-    Failure, Result, ensure, ensure_eq,
+    Failure, Result, ensure, own,
     redis::{Admin, Persistence, Redis, RedisOptions},
 };
-
-/// How long anything may take that is expected to happen.
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
 /// Opens an engine by its URL.
 pub(crate) async fn open(url: &str) -> Result<Arc<RedisEngine>, Error> {
@@ -23,10 +20,7 @@ pub(crate) async fn open(url: &str) -> Result<Arc<RedisEngine>, Error> {
 
 /// The error that opening this URL gives.
 pub(crate) async fn refusal(url: &str) -> Result<Error> {
-    match open(url).await {
-        Ok(_) => Err(Failure::new(format!("{url} was opened"))),
-        Err(err) => Ok(err),
-    }
+    own::refused(open(url).await)
 }
 
 /// A server of this test's own that keeps every write.
@@ -39,85 +33,9 @@ pub(crate) fn forgetful() -> Result<Redis> {
     Redis::start(RedisOptions::default())
 }
 
-/// A claim that waits, with a lease of 30 seconds.
-pub(crate) fn claim(key: &str, mode: Mode) -> Result<Claim> {
-    Ok(Claim {
-        key: Key::new(key)?,
-        id: ClaimId::fresh(),
-        mode,
-        patience: Patience::Queue,
-        ttl: Ttl::new(Duration::from_secs(30))?,
-        floor: Seq::ZERO,
-        note: Note::new("anna@host:1", "test"),
-    })
-}
-
 /// The same with another lease.
 pub(crate) fn brief(key: &str, mode: Mode, ttl: Duration) -> Result<Claim> {
     Ok(Claim { ttl: Ttl::new(ttl)?, ..claim(key, mode)? })
-}
-
-/// Attempts a claim that must hold.
-pub(crate) async fn hold(engine: &RedisEngine, claim: &Claim) -> Result<Grant> {
-    match engine.attempt(claim).await? {
-        Attempt::Granted(grant) => Ok(grant),
-        Attempt::Busy(busy) => Err(Failure::new(format!("a claim that must hold is {busy:?}"))),
-    }
-}
-
-/// Attempts a claim that must wait.
-pub(crate) async fn wait(engine: &RedisEngine, claim: &Claim) -> Result<Busy> {
-    match engine.attempt(claim).await? {
-        Attempt::Busy(busy) => Ok(busy),
-        Attempt::Granted(grant) => Err(Failure::new(format!("a claim that must wait got {grant:?}"))),
-    }
-}
-
-/// Attempts a claim that must wait, and gives its seat.
-pub(crate) async fn queue(engine: &RedisEngine, claim: &Claim) -> Result<Seat> {
-    wait(engine, claim).await?.seat.ok_or_else(|| Failure::new("a claim that waits has no seat"))
-}
-
-/// Releases a claim that must have had a place.
-pub(crate) async fn let_go(engine: &RedisEngine, claim: &Claim) -> Result {
-    ensure_eq!(
-        engine.release(claim, Answered::All).await?,
-        tenure_core::Released::Freed,
-        "the release of a claim in the line"
-    );
-    Ok(())
-}
-
-/// The turn of a claim, which must come.
-pub(crate) async fn turn(engine: &RedisEngine, claim: &Claim) -> Result<Turn> {
-    within("a turn comes", engine.turn(claim)).await
-}
-
-/// What happens within the limit.
-pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(LIMIT, work)
-        .await
-        .map_err(|_| Failure::new(format!("waited {LIMIT:?} in vain until {what}")))
-}
-
-/// Attempts until the claim holds: what expires gives no notice of itself.
-pub(crate) async fn until_held(engine: &RedisEngine, claim: &Claim) -> Result<Grant> {
-    let attempts = async {
-        loop {
-            match engine.attempt(claim).await? {
-                Attempt::Granted(grant) => return Ok(grant),
-                Attempt::Busy(busy) => {
-                    let next = busy.lapses_in.unwrap_or_default() + Duration::from_millis(1);
-                    tokio::time::sleep(next).await;
-                }
-            }
-        }
-    };
-    within("the claim holds", attempts).await?
-}
-
-pub(crate) async fn line(engine: &RedisEngine, key: &str) -> Result<Vec<Place>> {
-    Ok(engine.line(&Filter::Key(Key::new(key)?)).await?)
 }
 
 /// Every key of the server, in order.
@@ -192,16 +110,8 @@ pub(crate) fn forge(server: &Redis, kind: char, id: ClaimId, seat: Seat) -> Resu
     Ok(())
 }
 
-/// Requires that an error is of this kind, says this, and had no effect.
-pub(crate) fn says(err: &Error, kind: tenure_core::ErrorKind, text: &str) -> Result {
-    ensure!(err.kind() == kind, "the error is {:?}, not {kind:?}: {err}", err.kind());
-    ensure!(err.to_string().contains(text), "the error does not say `{text}`: {err}");
-    ensure!(!err.may_have_applied(), "the error may have applied: {err}");
-    Ok(())
-}
-
 /// Waits until the line shows so many places. It shows none that has lapsed, and changes nothing.
-pub(crate) async fn until_shown(engine: &RedisEngine, key: &str, places: usize) -> Result {
+pub(crate) async fn until_shown(engine: &Arc<RedisEngine>, key: &str, places: usize) -> Result {
     let look = async {
         loop {
             let line = line(engine, key).await?;

@@ -68,9 +68,9 @@ async fn says_how_long_a_waiting_place_lives(cx: Cx) -> Result<()> {
 async fn repeated_by_a_waiter_is_one_place(cx: Cx) -> Result<()> {
     let (holder, early, late) = (cx.exclusive(), cx.exclusive(), cx.exclusive());
     hold(&cx.a, &holder).await?;
-    let (first, behind) = (queue(&cx.a, &early).await?, queue(&cx.b, &late).await?);
+    let (first, behind) = (queue(&cx.a, &early).await?.seq, queue(&cx.b, &late).await?.seq);
     for _ in 0..3 {
-        ensure_eq!(queue(&cx.a, &early).await?, first, "the seat of a repeated attempt");
+        ensure_eq!(queue(&cx.a, &early).await?.seq, first, "the seat of a repeated attempt");
     }
     ensure!(first < behind, "the later waiter has number {behind}, the earlier one {first}");
     ensure_eq!(line(&cx.b, &cx.key).await?.len(), 3, "places of three claims");
@@ -143,10 +143,10 @@ async fn never_shortens_a_lease(cx: Cx) -> Result<()> {
 async fn refreshes_a_waiting_place(cx: Cx) -> Result<()> {
     let (holder, waiter) = (cx.exclusive(), cx.brief());
     hold(&cx.a, &holder).await?;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     for _ in 0..4 {
         cx.pass(waiter.ttl.get() / 3).await;
-        let again = queue(&cx.b, &Claim { ttl: Ttl::new(waiter.ttl.get())?, ..waiter.clone() }).await?;
+        let again = queue(&cx.b, &Claim { ttl: Ttl::new(waiter.ttl.get())?, ..waiter.clone() }).await?.seq;
         ensure_eq!(again, seq, "the seat of a waiter that asks again in time");
     }
     Ok(())

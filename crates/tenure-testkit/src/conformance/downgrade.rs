@@ -39,7 +39,7 @@ async fn lets_readers_in(cx: Cx) -> Result<()> {
 async fn tells_the_readers(cx: Cx) -> Result<()> {
     let (claim, reader) = (cx.exclusive(), cx.shared());
     let seq = hold(&cx.a, &claim).await?.seat.seq;
-    let waiting = queue(&cx.b, &reader).await?;
+    let waiting = queue(&cx.b, &reader).await?.seq;
     let told = turn(&cx.b, &reader, waiting, Cx::LIMIT);
     let downgrade = async {
         let answer = cx.a.downgrade(Held { claim: &claim, seq }).await?;

@@ -114,7 +114,7 @@ async fn of_somebody_gone_is_gone(cx: Cx) -> Result<()> {
 async fn of_a_waiter_leaves_the_rest(cx: Cx) -> Result<()> {
     let (holder, waiter, last) = (cx.exclusive(), cx.exclusive(), cx.exclusive());
     let held = hold(&cx.a, &holder).await?.seat.seq;
-    let seq = queue(&cx.a, &waiter).await?;
+    let seq = queue(&cx.a, &waiter).await?.seq;
     queue(&cx.b, &last).await?;
     ensure_eq!(cx.b.evict(&eviction(&waiter, seq, When::Now)).await?, Evicted::Freed, "the eviction");
     let line: Vec<_> = line(&cx.b, &cx.key).await?.iter().map(|place| place.id).collect();
@@ -126,7 +126,7 @@ async fn of_a_waiter_leaves_the_rest(cx: Cx) -> Result<()> {
 async fn an_evicted_waiter_stays_out(cx: Cx) -> Result<()> {
     let (holder, waiter) = (cx.exclusive(), cx.exclusive());
     hold(&cx.a, &holder).await?;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     let _ = cx.a.evict(&eviction(&waiter, seq, When::Now)).await?;
     match cx.b.attempt(&waiter).await {
         Err(error) => ensure_eq!(error.kind(), ErrorKind::Lost, "the kind of the refusal"),

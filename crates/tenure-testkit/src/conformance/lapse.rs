@@ -65,9 +65,9 @@ async fn who_comes_back_stands_at_the_end(cx: Cx) -> Result<()> {
     let (holder, sleeper, next) = (cx.exclusive(), cx.brief(), cx.exclusive());
     hold(&cx.a, &holder).await?;
     queue(&cx.b, &sleeper).await?;
-    let before = queue(&cx.a, &next).await?;
+    let before = queue(&cx.a, &next).await?.seq;
     cx.lapse(&sleeper).await;
-    let after = queue(&cx.b, &sleeper).await?;
+    let after = queue(&cx.b, &sleeper).await?.seq;
     ensure!(after > before, "who came back has number {after}, who stayed has {before}");
     let_go(&cx.a, &holder).await?;
     hold(&cx.a, &next).await?;
@@ -150,11 +150,11 @@ async fn processes_hold_without_time(cx: Cx) -> Result<()> {
 async fn sessions_hold_without_renewals(cx: Cx) -> Result<()> {
     let (holder, waiter) = (cx.brief(), cx.brief());
     let seq = hold(&cx.a, &holder).await?.seat.seq;
-    let waiting = queue(&cx.b, &waiter).await?;
+    let waiting = queue(&cx.b, &waiter).await?.seq;
     cx.lapse(&holder).await;
     cx.lapse(&holder).await;
     wait(&cx.b, &cx.hasty_exclusive()).await?;
-    ensure_eq!(queue(&cx.b, &waiter).await?, waiting, "the place of a waiter that was silent");
+    ensure_eq!(queue(&cx.b, &waiter).await?.seq, waiting, "the place of a waiter that was silent");
     match renew(&cx.a, &holder, seq).await? {
         Renewal::Renewed(Some(ttl)) => ensure!(ttl <= holder.ttl.get(), "renewed for {ttl:?}"),
         other => return Err(crate::Failure::new(format!("the hold of a session that lives is {other:?}"))),

@@ -29,7 +29,7 @@ async fn tells_the_truth_when_quiet(cx: Cx) -> Result<()> {
         .collect();
     let mut seqs = vec![hold(&cx.a, &claims[0]).await?.seat.seq];
     for claim in &claims[1..] {
-        seqs.push(queue(&cx.b, claim).await?);
+        seqs.push(queue(&cx.b, claim).await?.seq);
     }
     for engine in [&cx.a, &cx.b] {
         let line = line(engine, &cx.key).await?;

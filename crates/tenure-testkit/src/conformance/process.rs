@@ -54,7 +54,7 @@ async fn a_killed_holder_wakes_the_next(cx: Cx) -> Result<()> {
     let mut helper = Helper::start(&cx, cx.exclusive().ttl)?;
     helper.says("holding").await?;
     let waiter = cx.exclusive();
-    let seq = queue(&cx.a, &waiter).await?;
+    let seq = queue(&cx.a, &waiter).await?.seq;
     futures_util::try_join!(turn(&cx.a, &waiter, seq, Cx::LIMIT), helper.kill())?;
     Ok(())
 }

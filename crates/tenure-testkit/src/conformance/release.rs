@@ -56,7 +56,7 @@ async fn touches_no_other_claim(cx: Cx) -> Result<()> {
 async fn leaves_the_line_alone(cx: Cx) -> Result<()> {
     let (holder, early, late) = (cx.exclusive(), cx.exclusive(), cx.exclusive());
     hold(&cx.a, &holder).await?;
-    let seqs = [queue(&cx.a, &early).await?, queue(&cx.b, &late).await?];
+    let seqs = [queue(&cx.a, &early).await?.seq, queue(&cx.b, &late).await?.seq];
     let_go(&cx.a, &holder).await?;
     let line: Vec<_> = line(&cx.b, &cx.key).await?.iter().map(|place| place.seq).collect();
     ensure_eq!(line, seqs, "the numbers of the waiters");

@@ -50,8 +50,8 @@ async fn waiting_attempt_lost_after_the_effect(cx: Cx) -> Result<()> {
     let (holder, unsure, late) = (cx.exclusive(), cx.exclusive(), cx.exclusive());
     hold(&cx.b, &holder).await?;
     ensure!(a.attempt(&unsure).await.is_err(), "the fault did not strike");
-    let behind = queue(&cx.b, &late).await?;
-    ensure!(queue(&a, &unsure).await? < behind, "the unsure waiter lost its rank");
+    let behind = queue(&cx.b, &late).await?.seq;
+    ensure!(queue(&a, &unsure).await?.seq < behind, "the unsure waiter lost its rank");
     let_go(&cx.b, &holder).await?;
     hold(&a, &unsure).await?;
     Ok(())

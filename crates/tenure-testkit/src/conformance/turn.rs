@@ -20,7 +20,7 @@ super::area! { "turn":
 async fn comes_after_release(cx: Cx) -> Result<()> {
     let (holder, waiter) = (cx.exclusive(), cx.exclusive());
     hold(&cx.a, &holder).await?;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     futures_util::try_join!(turn(&cx.b, &waiter, seq, Cx::LIMIT), let_go(&cx.a, &holder))?;
     Ok(())
 }
@@ -29,7 +29,7 @@ async fn comes_after_release(cx: Cx) -> Result<()> {
 async fn comes_if_the_release_was_first(cx: Cx) -> Result<()> {
     let (holder, waiter) = (cx.exclusive(), cx.exclusive());
     hold(&cx.a, &holder).await?;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     let_go(&cx.a, &holder).await?;
     turn(&cx.b, &waiter, seq, Cx::LIMIT).await
 }
@@ -39,7 +39,7 @@ async fn comes_when_the_one_ahead_gives_up(cx: Cx) -> Result<()> {
     let (holder, ahead, waiter) = (cx.exclusive(), cx.exclusive(), cx.exclusive());
     hold(&cx.a, &holder).await?;
     queue(&cx.a, &ahead).await?;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     let leave = async {
         let_go(&cx.a, &ahead).await?;
         let_go(&cx.a, &holder).await
@@ -52,7 +52,7 @@ async fn comes_when_the_one_ahead_gives_up(cx: Cx) -> Result<()> {
 async fn comes_to_every_reader(cx: Cx) -> Result<()> {
     let (writer, one, two) = (cx.exclusive(), cx.shared(), cx.shared());
     hold(&cx.a, &writer).await?;
-    let (first, second) = (queue(&cx.b, &one).await?, queue(&cx.a, &two).await?);
+    let (first, second) = (queue(&cx.b, &one).await?.seq, queue(&cx.a, &two).await?.seq);
     futures_util::try_join!(
         turn(&cx.b, &one, first, Cx::LIMIT),
         turn(&cx.a, &two, second, Cx::LIMIT),
@@ -65,7 +65,7 @@ async fn comes_to_every_reader(cx: Cx) -> Result<()> {
 async fn comes_after_eviction(cx: Cx) -> Result<()> {
     let (holder, waiter) = (cx.exclusive(), cx.exclusive());
     let held = hold(&cx.a, &holder).await?.seat.seq;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     let eviction = Eviction { key: cx.key.clone(), id: holder.id, seq: held, when: When::Now };
     let evict = async {
         ensure_eq!(cx.a.evict(&eviction).await?, Evicted::Freed, "the eviction");
@@ -79,7 +79,7 @@ async fn comes_after_eviction(cx: Cx) -> Result<()> {
 async fn comes_after_a_lease_that_ended(cx: Cx) -> Result<()> {
     let (dead, waiter) = (cx.brief(), cx.exclusive());
     hold(&cx.a, &dead).await?;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     let other = async {
         cx.lapse(&dead).await;
         wait(&cx.a, &cx.hasty_exclusive()).await?;
@@ -112,7 +112,7 @@ async fn ends_for_a_cancelled_claim(cx: Cx) -> Result<()> {
 async fn can_be_dropped_and_asked_again(cx: Cx) -> Result<()> {
     let (holder, waiter) = (cx.exclusive(), cx.exclusive());
     hold(&cx.a, &holder).await?;
-    let seq = queue(&cx.b, &waiter).await?;
+    let seq = queue(&cx.b, &waiter).await?.seq;
     for _ in 0..3 {
         let early = crate::cancel::poll_times(cx.b.turn(&waiter), 1).await;
         ensure!(!matches!(early, Some(tenure_core::Turn::Holds(_))), "a waiter was told that it holds");

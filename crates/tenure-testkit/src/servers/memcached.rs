@@ -5,13 +5,15 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
-use tenure_core::{BootClock, Clock, Engine, EngineUrl, Error, Op, Result};
+use tenure_core::{Engine, EngineUrl, Result};
 use tenure_memcached::{MemcachedEngine, guarantees};
 
-use super::Found;
+use super::{
+    Found,
+    store::{Store, build, found},
+};
 use crate::{
-    Abilities, Lab, Site,
+    Abilities, Site,
     memcached::{Memcached, MemcachedOptions, installed},
 };
 
@@ -21,19 +23,16 @@ const GRACE: Duration = Duration::from_millis(1200);
 
 /// One server; every trial has keys of its own.
 pub(super) fn single() -> Found {
-    site("memcached", Abilities::default(), || {
-        Ok(MemcachedLab { url: Memcached::shared().map_err(broken)?.url(), server: None })
-    })
+    site("memcached", Abilities::default(), || Ok(Store::shared(Memcached::shared()?.url())))
 }
 
 /// Three servers that share the keys; every trial has keys of its own.
 pub(super) fn three() -> Found {
     site("memcached-three", Abilities::default(), || {
-        static THREE: OnceLock<Result<[Memcached; 3]>> = OnceLock::new();
-        let three =
-            THREE.get_or_init(|| Memcached::three().map_err(broken)).as_ref().map_err(Clone::clone)?;
+        static THREE: OnceLock<crate::Result<[Memcached; 3]>> = OnceLock::new();
+        let three = THREE.get_or_init(Memcached::three).as_ref().map_err(Clone::clone)?;
         let hosts: Vec<_> = three.iter().map(|server| server.addr().to_string()).collect();
-        Ok(MemcachedLab { url: format!("memcached://{}", hosts.join(",")), server: None })
+        Ok(Store::shared(format!("memcached://{}", hosts.join(","))))
     })
 }
 
@@ -41,55 +40,23 @@ pub(super) fn three() -> Found {
 pub(super) fn restarted() -> Found {
     let abilities = Abilities { restart: true, only_restarts: true, ..Abilities::default() };
     site("memcached-restarted", abilities, || {
-        let server = Memcached::start(MemcachedOptions::default()).map_err(broken)?;
-        Ok(MemcachedLab { url: server.url(), server: Some(server) })
+        let server = Memcached::start(MemcachedOptions::default())?;
+        Ok(Store::own(server.url(), move || server.kill().and_then(|()| server.restart())))
     })
 }
 
-fn site(name: &'static str, abilities: Abilities, lab: fn() -> Result<MemcachedLab>) -> Found {
-    if let Err(reason) = installed() {
-        return Found::Missing { name, reason };
-    }
-    Found::Ready(Site {
+fn site(name: &'static str, abilities: Abilities, store: fn() -> crate::Result<Store>) -> Found {
+    let site = Site {
         name,
         guarantees: guarantees(),
         abilities: Abilities { helper: true, unlisted: true, ..abilities },
         grace: GRACE,
-        build: Box::new(move |_| Box::pin(async move { Ok(Arc::new(lab()?) as Arc<dyn Lab>) })),
-    })
-}
-
-fn broken(failure: crate::Failure) -> Error {
-    Error::unavailable(Op::Connect, format!("the server of the trial failed: {failure}"))
+        build: build(store),
+    };
+    found(installed(), site)
 }
 
 pub(super) async fn open(url: &str) -> Result<Arc<dyn Engine>> {
     let mut url: EngineUrl = url.parse()?;
     Ok(MemcachedEngine::open(tenure_memcached::MemcachedOptions::from_url(&mut url)?).await?)
-}
-
-#[derive(Debug)]
-struct MemcachedLab {
-    url: String,
-    server: Option<Memcached>,
-}
-
-#[async_trait]
-impl Lab for MemcachedLab {
-    async fn open(&self) -> Result<Arc<dyn Engine>> {
-        open(&self.url).await
-    }
-
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(BootClock)
-    }
-
-    async fn restart(&self) -> Result<()> {
-        let server = self.server.as_ref().ok_or_else(|| broken(crate::Failure::new("it is shared")))?;
-        server.kill().and_then(|()| server.restart()).map_err(broken)
-    }
-
-    fn url(&self) -> Option<String> {
-        Some(self.url.clone())
-    }
 }

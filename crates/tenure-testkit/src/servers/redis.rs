@@ -5,14 +5,16 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use tenure::{Member, Quorum, QuorumSettings};
-use tenure_core::{BootClock, Clock, Engine, EngineUrl, Error, Op, Result, Ttl};
+use tenure_core::{Engine, EngineUrl, Result, Ttl};
 use tenure_redis::{Kind, RedisEngine, guarantees_of};
 
-use super::Found;
+use super::{
+    Found,
+    store::{Store, build, found},
+};
 use crate::{
-    Abilities, Lab, Site,
+    Abilities, Site,
     redis::{Cluster, Persistence, Redis, RedisOptions, five, installed},
 };
 
@@ -21,74 +23,55 @@ const GRACE: Duration = Duration::from_millis(20);
 
 /// One server that keeps every write. Every trial has its own, so that it may be killed.
 pub(super) fn single() -> Found {
-    if let Err(reason) = installed() {
-        return Found::Missing { name: "redis", reason };
-    }
-    Found::Ready(Site {
+    let site = Site {
         name: "redis",
         guarantees: guarantees_of(Kind::Durable),
         abilities: Abilities { helper: true, restart: true, ..Abilities::default() },
         grace: GRACE,
-        build: Box::new(|_| {
-            Box::pin(async {
-                let options = RedisOptions { persistence: Persistence::AofAlways, ..RedisOptions::default() };
-                let server = Redis::start(options).map_err(broken)?;
-                Ok(Arc::new(RedisLab { url: server.url(), server: Some(server) }) as Arc<dyn Lab>)
-            })
+        build: build(|| {
+            let server = Redis::start(durable())?;
+            Ok(Store::own(server.url(), move || server.kill().and_then(|()| server.restart())))
         }),
-    })
+    };
+    found(installed(), site)
 }
 
 /// Three masters; every trial has keys of its own.
 pub(super) fn cluster() -> Found {
-    if let Err(reason) = installed() {
-        return Found::Missing { name: "redis-cluster", reason };
-    }
-    Found::Ready(Site {
+    let site = Site {
         name: "redis-cluster",
         guarantees: guarantees_of(Kind::FailingOver),
         abilities: Abilities { helper: true, ..Abilities::default() },
         grace: GRACE,
-        build: Box::new(|_| {
-            Box::pin(async {
-                let nodes = Cluster::shared().map_err(broken)?.nodes();
-                let hosts: Vec<_> = nodes.iter().map(|node| node.addr().to_string()).collect();
-                let url = format!("redis+cluster://{}", hosts.join(","));
-                Ok(Arc::new(RedisLab { url, server: None }) as Arc<dyn Lab>)
-            })
-        }),
-    })
+        build: build(|| Ok(at("redis+cluster", Cluster::shared()?.nodes()))),
+    };
+    found(installed(), site)
 }
 
 /// Five independent servers that keep every write; every trial has keys of its own.
 pub(super) fn quorum() -> Found {
-    if let Err(reason) = installed() {
-        return Found::Missing { name: "quorum-redis", reason };
-    }
-    Found::Ready(Site {
+    let site = Site {
         name: "quorum-redis",
         guarantees: Quorum::guarantees_over(&guarantees_of(Kind::Durable)),
         abilities: Abilities { helper: true, ..Abilities::default() },
         grace: GRACE,
-        build: Box::new(|_| {
-            Box::pin(async {
-                static FIVE: OnceLock<Result<[Redis; 5]>> = OnceLock::new();
-                let five = FIVE.get_or_init(|| {
-                    let options =
-                        RedisOptions { persistence: Persistence::AofAlways, ..RedisOptions::default() };
-                    five(&options).map_err(broken)
-                });
-                let five = five.as_ref().map_err(Clone::clone)?;
-                let hosts: Vec<_> = five.iter().map(|server| server.addr().to_string()).collect();
-                let url = format!("quorum+redis://{}", hosts.join(","));
-                Ok(Arc::new(RedisLab { url, server: None }) as Arc<dyn Lab>)
-            })
+        build: build(|| {
+            static FIVE: OnceLock<crate::Result<[Redis; 5]>> = OnceLock::new();
+            let five = FIVE.get_or_init(|| five(&durable())).as_ref().map_err(Clone::clone)?;
+            Ok(at("quorum+redis", five))
         }),
-    })
+    };
+    found(installed(), site)
 }
 
-fn broken(failure: crate::Failure) -> Error {
-    Error::unavailable(Op::Connect, format!("the server of the trial failed: {failure}"))
+fn durable() -> RedisOptions {
+    RedisOptions { persistence: Persistence::AofAlways, ..RedisOptions::default() }
+}
+
+/// Several servers that all trials use.
+fn at(scheme: &str, servers: &[Redis]) -> Store {
+    let hosts: Vec<_> = servers.iter().map(|server| server.addr().to_string()).collect();
+    Store::shared(format!("{scheme}://{}", hosts.join(",")))
 }
 
 pub(super) async fn open(url: &str) -> Result<Arc<dyn Engine>> {
@@ -106,30 +89,4 @@ pub(super) async fn open(url: &str) -> Result<Arc<dyn Engine>> {
         return Ok(Quorum::open(members.into_iter().map(member).collect(), settings).await?);
     }
     Ok(RedisEngine::open(tenure_redis::RedisOptions::from_url(&mut url)?).await?)
-}
-
-#[derive(Debug)]
-struct RedisLab {
-    url: String,
-    server: Option<Redis>,
-}
-
-#[async_trait]
-impl Lab for RedisLab {
-    async fn open(&self) -> Result<Arc<dyn Engine>> {
-        open(&self.url).await
-    }
-
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(BootClock)
-    }
-
-    async fn restart(&self) -> Result<()> {
-        let server = self.server.as_ref().ok_or_else(|| broken(crate::Failure::new("it is shared")))?;
-        server.kill().and_then(|()| server.restart()).map_err(broken)
-    }
-
-    fn url(&self) -> Option<String> {
-        Some(self.url.clone())
-    }
 }

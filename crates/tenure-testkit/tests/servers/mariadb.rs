@@ -1,10 +1,12 @@
 use std::time::Duration;
 
 use tenure_testkit::{
-    Failure, Result, ensure, ensure_eq,
+    Result, ensure, ensure_eq,
     mariadb::{MariaDb, MariaDbOptions},
     sql::Rows,
 };
+
+use crate::postgres::{refused, rows};
 
 crate::tests! {
     statements_are_answered_or_refused,
@@ -21,17 +23,6 @@ crate::tests! {
 
 /// Long enough for an answer on loopback, short enough to wait for one that must not come.
 const SHORT: Duration = Duration::from_millis(100);
-
-fn rows(rows: &[&[&str]]) -> Rows {
-    rows.iter().map(|row| row.iter().map(|&value| value.to_owned()).collect()).collect()
-}
-
-fn refused<T: std::fmt::Debug>(outcome: Result<T>, code: &str) -> Result {
-    match outcome {
-        Err(why) if why.to_string().contains(code) => Ok(()),
-        outcome => Err(Failure::new(format!("{outcome:?}, not {code}"))),
-    }
-}
 
 fn statements_are_answered_or_refused() -> Result {
     let mut admin = MariaDb::shared()?.admin()?;

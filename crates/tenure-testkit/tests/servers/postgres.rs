@@ -51,7 +51,7 @@ pub(crate) fn run_if_asked() -> Option<ExitCode> {
     })
 }
 
-fn rows(rows: &[&[&str]]) -> Rows {
+pub(crate) fn rows(rows: &[&[&str]]) -> Rows {
     rows.iter().map(|row| row.iter().map(|&value| value.to_owned()).collect()).collect()
 }
 

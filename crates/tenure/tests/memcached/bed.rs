@@ -10,8 +10,8 @@ use tenure_testkit::{
 };
 
 pub(crate) use self::common::{
-    Ledger, client, contend, empties, eventually, gets, grows_to, millis, renewed_since, runs_down_to, secs,
-    told, waits, within,
+    Work, client, empties, forgets, gets, grows_to, millis, renewed_since, runs_down_to, secs, told, waits,
+    within,
 };
 
 /// A server of the test's own, to be broken.

@@ -1,50 +1,13 @@
 //! The server forgets: restarted, flushed, or filled until it evicts.
 
-use std::{sync::Arc, time::Instant};
-
 use tenure::{ErrorKind, Loss};
-use tenure_testkit::memcached::Memcached;
 
-use crate::bed::{Ledger, client, empties, gets, secs, server, told, waits, within};
-
-/// Whatever made it forget: the holder is told at its next renewal, the waiters go on, one at a time, and fences rise.
-async fn forgets(server: &Memcached, forget: impl FnOnce(&Memcached)) {
-    let (ttl, url) = (secs(6), server.url());
-    let clients = [client(&url, ttl).await, client(&url, ttl).await, client(&url, ttl).await];
-    let held = clients[0].mutex("k").unwrap().acquire().await.unwrap();
-    let ledger = Arc::new(Ledger::default());
-    ledger.enter(held.fence()).await;
-    let mut waiters = Vec::new();
-    for client in &clients[1..] {
-        waiters.push(waits(client, "k").await);
-    }
-    forget(server);
-    let forgotten = Instant::now();
-    let workers: Vec<_> = waiters
-        .into_iter()
-        .map(|waiting| {
-            let ledger = ledger.clone();
-            tokio::spawn(async move {
-                let guard = gets(waiting).await;
-                ledger.enter(guard.fence()).await;
-                guard.release().await.unwrap();
-            })
-        })
-        .collect();
-    assert_eq!(told(&held, ttl).await, Loss::Gone, "the server said so, not the clock");
-    assert!(forgotten.elapsed() < ttl / 2, "at the next renewal, not after {:?}", forgotten.elapsed());
-    for worker in workers {
-        within("the waiters go on", worker).await.unwrap();
-    }
-    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    ledger.check(3);
-    empties(&clients[0], "k").await;
-}
+use crate::bed::{client, empties, forgets, secs, server, told, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_server_tells_the_holder_at_its_next_renewal_and_serves_the_waiters() {
     let server = server(&[]);
-    forgets(&server, |server| {
+    forgets(&server.url(), secs(6), || {
         server.kill().unwrap();
         // It answers at once, and grants when it is a second old.
         server.restart().unwrap();
@@ -55,7 +18,7 @@ async fn a_restarted_server_tells_the_holder_at_its_next_renewal_and_serves_the_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_server_tells_the_holder_at_its_next_renewal_and_serves_the_waiters() {
     let server = server(&[]);
-    forgets(&server, |server| drop(server.ask(b"flush_all\r\n", "OK\r\n").unwrap())).await;
+    forgets(&server.url(), secs(6), || drop(server.ask(b"flush_all\r\n", "OK\r\n").unwrap())).await;
 }
 
 /// Without anybody who asks for it, or the server would keep it longer than others.

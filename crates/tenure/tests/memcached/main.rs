@@ -5,7 +5,9 @@
 
 mod bed;
 mod forgets;
+#[path = "../redis/frozen.rs"]
 mod frozen;
+mod gone;
 mod processes;
 #[path = "../redis/route.rs"]
 mod route;

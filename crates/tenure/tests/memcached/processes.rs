@@ -1,25 +1,16 @@
 //! Several clients at once, on one server and on three.
 
-use std::sync::Arc;
-
+use futures_util::future::join_all;
 use tenure_testkit::memcached::Memcached;
 
-use crate::bed::{Ledger, client, contend, empties, route, secs, within};
+use crate::bed::{Work, client, empties, route, secs};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn clients_take_turns() {
     const ROUNDS: usize = 40;
     let url = Memcached::shared().unwrap().url();
-    let ledger = Arc::new(Ledger::default());
-    let mut workers = Vec::new();
-    for _ in 0..4 {
-        let (client, ledger) = (client(&url, secs(10)).await, ledger.clone());
-        workers.push(tokio::spawn(async move { contend(&client, "turns", ROUNDS, &ledger).await }));
-    }
-    for worker in workers {
-        within("all work is done", worker).await.unwrap();
-    }
-    ledger.check(4 * ROUNDS as u64);
+    let clients = join_all((0..4).map(|_| client(&url, secs(10)))).await;
+    Work::start(clients, "turns", ROUNDS).done().await;
     empties(&client(&url, secs(10)).await, "turns").await;
 }
 
@@ -28,21 +19,9 @@ async fn clients_take_turns() {
 async fn no_grant_is_doubled_while_connections_are_reset_again_and_again() {
     const ROUNDS: usize = 25;
     let (proxy, [broken, direct]) = route();
-    let ledger = Arc::new(Ledger::default());
-    let mut workers = Vec::new();
-    for _ in 0..3 {
-        let (client, ledger) = (client(&broken, secs(5)).await, ledger.clone());
-        workers.push(tokio::spawn(async move { contend(&client, "resets", ROUNDS, &ledger).await }));
-    }
-    let all = 3 * ROUNDS as u64;
-    for goal in (3..all).step_by(9) {
-        let progress = async || if ledger.count() >= goal { Ok(()) } else { Err(format!("{ledger:?}")) };
-        crate::bed::eventually("work goes on", secs(20), progress).await;
-        proxy.reset().unwrap();
-    }
-    for worker in workers {
-        within("all work is done", worker).await.unwrap();
-    }
-    ledger.check(all);
+    let clients = join_all((0..3).map(|_| client(&broken, secs(5)))).await;
+    let work = Work::start(clients, "resets", ROUNDS);
+    work.disturbed(9, || proxy.reset().unwrap()).await;
+    work.done().await;
     empties(&client(&direct, secs(5)).await, "resets").await;
 }

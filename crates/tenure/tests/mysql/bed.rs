@@ -14,8 +14,8 @@ use tenure_testkit::{
 };
 
 pub(crate) use self::common::{
-    LIMIT, Ledger, contend, empties, eventually, gets, line, millis, renewed_since, runs_down_to, secs, told,
-    waits, within,
+    LIMIT, Work, empties, eventually, gets, line, millis, renewed_since, runs_down_to, secs, told, waits,
+    within,
 };
 
 /// A server of the test's own, to be broken.
@@ -62,6 +62,12 @@ pub(crate) fn listening(server: &MariaDb) -> usize {
     let rows =
         server.sql("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE state = 'User lock'").unwrap();
     rows[0][0].parse().unwrap()
+}
+
+/// Waits until somebody does.
+pub(crate) async fn listens(server: &MariaDb) {
+    let heard = async || if listening(server) > 0 { Ok(()) } else { Err("nobody listens".to_owned()) };
+    eventually("the waiter listens", LIMIT, heard).await;
 }
 
 /// The first value that is selected.

@@ -1,12 +1,12 @@
 //! Transactions of others get in the way: deadlocks (1213) and rows that stay locked (1205).
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use tenure::Loss;
 
 use crate::bed::{
-    LIMIT, Ledger, client, contend, empties, eventually, gets, millis, renewed_since, runs_down_to, secs,
-    server, told, value, waits, within,
+    LIMIT, Work, client, empties, eventually, gets, millis, renewed_since, runs_down_to, secs, server, told,
+    value, waits, within,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,11 +96,8 @@ async fn what_is_taken_back_is_tried_again() {
     const ROUNDS: usize = 12;
     for code in [1213, 1205] {
         let server = server(&[]);
-        let (url, ledger) = (server.url(), Arc::new(Ledger::default()));
-        let mut clients = Vec::new();
-        for _ in 0..3 {
-            clients.push(client(&url, secs(6)).await);
-        }
+        let (ttl, url) = (secs(6), server.url());
+        let clients = [client(&url, ttl).await, client(&url, ttl).await, client(&url, ttl).await];
         server.sql("CREATE SEQUENCE provoked").unwrap();
         // The first thing that a verb does, and the last of a release.
         let triggers = [("lines", "UPDATE", "NEW.turns > OLD.turns AND"), ("places", "DELETE", "")];
@@ -115,17 +112,7 @@ async fn what_is_taken_back_is_tried_again() {
                 ))
                 .unwrap();
         }
-        let workers: Vec<_> = clients
-            .iter()
-            .map(|client| {
-                let (client, ledger) = (client.clone(), ledger.clone());
-                tokio::spawn(async move { contend(&client, "k", ROUNDS, &ledger).await })
-            })
-            .collect();
-        for worker in workers {
-            within("all are done", worker).await.unwrap();
-        }
-        ledger.check(3 * ROUNDS as u64);
+        Work::start(clients.clone(), "k", ROUNDS).done().await;
         let provoked: u32 = value(&server, "SELECT NEXTVAL(provoked)").parse().unwrap();
         assert!(provoked > 50, "only {provoked} changes");
         for (table, change, _) in triggers {

@@ -7,6 +7,8 @@ mod bed;
 #[path = "../postgres/cancel.rs"]
 mod cancel;
 mod failover;
+#[path = "../redis/killed.rs"]
+mod killed;
 mod locked;
 #[path = "../postgres/restart.rs"]
 mod restart;

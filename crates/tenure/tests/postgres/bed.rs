@@ -14,8 +14,8 @@ use tenure_testkit::{
 };
 
 pub(crate) use self::common::{
-    LIMIT, Ledger, contend, empties, eventually, gets, line, millis, renewed, renewed_since, runs_down_to,
-    secs, told, waits, within,
+    LIMIT, Work, empties, eventually, gets, line, millis, renewed_since, runs_down_to, secs, told, waits,
+    within,
 };
 
 /// A server of the test's own, to be broken.
@@ -50,6 +50,9 @@ pub(crate) fn kill_all(server: &Postgres) {
     let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tenure'";
     server.sql(kill).unwrap();
 }
+
+/// Waits until who waits is also told of its turn: here it listens before it asks.
+pub(crate) async fn listens(_: &Postgres) {}
 
 /// The first value that is selected.
 pub(crate) fn value(server: &Postgres, sql: &str) -> String {

@@ -6,6 +6,8 @@
 mod bed;
 mod cancel;
 mod failover;
+#[path = "../redis/killed.rs"]
+mod killed;
 mod pooler;
 mod restart;
 #[path = "../redis/route.rs"]

@@ -1,13 +1,13 @@
 //! PgBouncer in between, which lends its connections for a transaction.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use tenure::{Loss, Wake};
 use tenure_testkit::pgbouncer::{PgBouncer, PgBouncerOptions};
 
 use crate::bed::{
-    LIMIT, Ledger, client, contend, empties, eventually, gets, renewed_since, runs_down_to, secs, server,
-    told, value, waits, within,
+    LIMIT, Work, client, empties, eventually, gets, renewed_since, runs_down_to, secs, server, told, value,
+    waits, within,
 };
 
 /// Clients through the pooler and one past it keep out of each other's way, and leave nothing in its sessions.
@@ -16,16 +16,9 @@ async fn nobody_gets_in_twice_and_nothing_stays_in_a_session() {
     const ROUNDS: usize = 15;
     let server = server(&[]);
     let pooler = PgBouncer::start(server.addr(), &PgBouncerOptions::default()).unwrap();
-    let ledger = Arc::new(Ledger::default());
-    let mut workers = Vec::new();
-    for url in [pooler.url(), pooler.url(), server.url()] {
-        let (client, ledger) = (client(&url, secs(5)).await, ledger.clone());
-        workers.push(tokio::spawn(async move { contend(&client, "k", ROUNDS, &ledger).await }));
-    }
-    for worker in workers {
-        within("all are done", worker).await.unwrap();
-    }
-    ledger.check(3 * ROUNDS as u64);
+    let (ttl, url) = (secs(5), pooler.url());
+    let clients = [client(&url, ttl).await, client(&url, ttl).await, client(&server.url(), ttl).await];
+    Work::start(clients, "k", ROUNDS).done().await;
     let looking = client(&pooler.url(), secs(5)).await;
     empties(&looking, "k").await;
     assert_eq!(value(&server, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0");

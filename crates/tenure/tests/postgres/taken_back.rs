@@ -1,12 +1,11 @@
 //! The server takes transactions back (40001, 40P01), or a stranger keeps a key: nobody fails who can wait.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use tenure::Loss;
 
 use crate::bed::{
-    Ledger, client, contend, empties, gets, renewed_since, runs_down_to, secs, server, told, value, waits,
-    within,
+    Work, client, empties, gets, renewed_since, runs_down_to, secs, server, told, value, waits,
 };
 
 /// Every third change of a line is taken back, as by a deadlock or a failed serialization.
@@ -15,11 +14,8 @@ async fn what_is_taken_back_is_tried_again() {
     const ROUNDS: usize = 12;
     for code in ["40001", "40P01"] {
         let server = server(&[]);
-        let (url, ledger) = (server.url(), Arc::new(Ledger::default()));
-        let mut clients = Vec::new();
-        for _ in 0..3 {
-            clients.push(client(&url, secs(6)).await);
-        }
+        let (ttl, url) = (secs(6), server.url());
+        let clients = [client(&url, ttl).await, client(&url, ttl).await, client(&url, ttl).await];
         server
             .sql(&format!(
                 "CREATE SEQUENCE provoked; \
@@ -30,17 +26,7 @@ async fn what_is_taken_back_is_tried_again() {
                  EXECUTE FUNCTION provoke()"
             ))
             .unwrap();
-        let workers: Vec<_> = clients
-            .iter()
-            .map(|client| {
-                let (client, ledger) = (client.clone(), ledger.clone());
-                tokio::spawn(async move { contend(&client, "k", ROUNDS, &ledger).await })
-            })
-            .collect();
-        for worker in workers {
-            within("all are done", worker).await.unwrap();
-        }
-        ledger.check(3 * ROUNDS as u64);
+        Work::start(clients.clone(), "k", ROUNDS).done().await;
         let provoked: u32 = value(&server, "SELECT last_value FROM provoked").parse().unwrap();
         assert!(provoked > 50, "only {provoked} changes");
         server.sql("DROP TRIGGER provoke ON tenure_places").unwrap();

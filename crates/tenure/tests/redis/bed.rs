@@ -5,7 +5,7 @@
 
 use std::{
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -38,6 +38,23 @@ pub(crate) const fn millis(millis: u64) -> Duration {
 pub(crate) fn redis(persistence: Persistence) -> Redis {
     Redis::start(RedisOptions { persistence, ..RedisOptions::default() }).unwrap()
 }
+
+/// The same, as it comes with these arguments.
+pub(crate) fn server(args: &[&str]) -> Redis {
+    let args = args.iter().map(|&arg| arg.to_owned()).collect();
+    Redis::start(RedisOptions { args, ..RedisOptions::default() }).unwrap()
+}
+
+/// Ends all connections of clients.
+pub(crate) fn kill_all(redis: &Redis) {
+    let mut admin = redis.admin().unwrap();
+    for kind in ["normal", "pubsub"] {
+        admin.command(&["CLIENT", "KILL", "TYPE", kind]).unwrap();
+    }
+}
+
+/// Waits until who waits is also told of its turn: here it listens before it asks.
+pub(crate) async fn listens(_: &Redis) {}
 
 /// A way to a server that can be broken, and the URLs of that and of the direct way.
 pub(crate) fn route() -> (Proxy, [String; 2]) {
@@ -141,10 +158,6 @@ pub(crate) async fn renewed_since(guard: &Guard, ttl: Duration, moment: Instant)
     eventually("the lease is renewed", LIMIT, renewed).await;
 }
 
-pub(crate) async fn renewed(guard: &Guard, ttl: Duration) {
-    renewed_since(guard, ttl, Instant::now()).await;
-}
-
 /// Why the lock was lost; told not later than a lease from now, give or take a busy machine. Renewals must not get
 /// through any more.
 pub(crate) async fn told(guard: &Guard, ttl: Duration) -> Loss {
@@ -194,4 +207,81 @@ pub(crate) async fn contend(client: &Client, key: &str, rounds: usize, ledger: &
             Err(err) => assert_eq!(err.kind(), ErrorKind::Unavailable, "{err}"),
         }
     }
+}
+
+/// Clients that contend for one lock, each as a task of its own.
+#[derive(Debug)]
+pub(crate) struct Work {
+    ledger: Arc<Ledger>,
+    workers: Vec<JoinHandle<()>>,
+    entries: u64,
+}
+
+impl Work {
+    /// Each of them begins to take the lock so many times.
+    pub(crate) fn start(clients: impl IntoIterator<Item = Client>, key: &'static str, rounds: usize) -> Self {
+        let ledger = Arc::new(Ledger::default());
+        let start = |client| {
+            let ledger = ledger.clone();
+            tokio::spawn(async move { contend(&client, key, rounds, &ledger).await })
+        };
+        let workers: Vec<_> = clients.into_iter().map(start).collect();
+        let entries = (workers.len() * rounds) as u64;
+        Self { ledger, workers, entries }
+    }
+
+    /// Disturbs them after every so many entries, so that each time something is under way and work goes on in between.
+    pub(crate) async fn disturbed(&self, every: usize, disturb: impl Fn()) {
+        for goal in (5..self.entries).step_by(every) {
+            let progress = async || match self.ledger.count() {
+                count if count >= goal => Ok(()),
+                _ => Err(format!("{:?}", self.ledger)),
+            };
+            eventually("work goes on", LIMIT, progress).await;
+            disturb();
+        }
+    }
+
+    /// All of them are done, and no two were inside at once.
+    pub(crate) async fn done(self) {
+        for worker in self.workers {
+            within("all work is done", worker).await.unwrap();
+        }
+        self.ledger.check(self.entries);
+    }
+}
+
+/// A lock that is held and waited for on a server which then forgets everything: the holder is told at its next renewal,
+/// the waiters go on, one at a time, and fences rise.
+pub(crate) async fn forgets(url: &str, ttl: Duration, forget: impl FnOnce()) {
+    let clients = [client(url, ttl).await, client(url, ttl).await, client(url, ttl).await];
+    let held = clients[0].mutex("k").unwrap().acquire().await.unwrap();
+    let ledger = Arc::new(Ledger::default());
+    ledger.enter(held.fence()).await;
+    let mut waiters = Vec::new();
+    for client in &clients[1..] {
+        waiters.push(waits(client, "k").await);
+    }
+    forget();
+    let forgotten = Instant::now();
+    // Whoever comes first, the two exclude each other, and both have larger fences than the one before.
+    let workers: Vec<_> = waiters
+        .into_iter()
+        .map(|waiting| {
+            let ledger = ledger.clone();
+            tokio::spawn(async move {
+                let guard = gets(waiting).await;
+                ledger.enter(guard.fence()).await;
+                guard.release().await.unwrap();
+            })
+        })
+        .collect();
+    assert_eq!(told(&held, ttl).await, Loss::Gone, "the server said so, not the clock");
+    assert!(forgotten.elapsed() < ttl / 2, "at the next renewal, not after {:?}", forgotten.elapsed());
+    for worker in workers {
+        within("the waiters go on", worker).await.unwrap();
+    }
+    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    ledger.check(3);
+    empties(&clients[0], "k").await;
 }

@@ -9,83 +9,11 @@ use std::{
 };
 
 use tenure::{ErrorKind, Evicted, Eviction, Loss, When};
-use tenure_testkit::redis::{Persistence, Redis};
+use tenure_testkit::redis::Persistence;
 
 use crate::bed::{
-    LIMIT, Ledger, client, contend, empties, eventually, gets, line, redis, renewed, renewed_since, secs,
-    waits, within,
+    LIMIT, client, empties, eventually, gets, kill_all, line, redis, renewed_since, secs, waits, within,
 };
-
-fn kill_all(redis: &Redis) {
-    let mut admin = redis.admin().unwrap();
-    for kind in ["normal", "pubsub"] {
-        admin.command(&["CLIENT", "KILL", "TYPE", kind]).unwrap();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_connection_costs_neither_holder_nor_waiter_anything() {
-    let redis = redis(Persistence::None);
-    let (ttl, url) = (secs(3), redis.url());
-    let (here, there) = (client(&url, ttl).await, client(&url, ttl).await);
-    let held = here.mutex("k").unwrap().acquire().await.unwrap();
-    let waiting = waits(&there, "k").await;
-    let before = line(&here, "k").await;
-    kill_all(&redis);
-    renewed(&held, ttl).await;
-    let after = line(&here, "k").await;
-    assert_eq!(
-        before.iter().map(|place| (place.id, place.seq)).collect::<Vec<_>>(),
-        after.iter().map(|place| (place.id, place.seq)).collect::<Vec<_>>()
-    );
-    let fence = held.fence();
-    held.release().await.unwrap();
-    let next = gets(waiting).await;
-    assert!(next.fence() > fence);
-    next.release().await.unwrap();
-    empties(&here, "k").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_ear_was_cut_off_does_not_sleep_through_its_turn() {
-    let redis = redis(Persistence::None);
-    let url = redis.url();
-    // A waiter that hears nothing looks again after a third of this.
-    let (here, there) = (client(&url, secs(60)).await, client(&url, secs(60)).await);
-    let held = here.mutex("k").unwrap().acquire().await.unwrap();
-    let waiting = waits(&there, "k").await;
-    kill_all(&redis);
-    let asked = Instant::now();
-    drop(held);
-    let next = gets(waiting).await;
-    assert!(asked.elapsed() < secs(10), "it took {:?}", asked.elapsed());
-    next.release().await.unwrap();
-    empties(&here, "k").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_grant_is_doubled_while_connections_are_killed_again_and_again() {
-    const ROUNDS: usize = 60;
-    let redis = redis(Persistence::None);
-    let (url, ledger) = (redis.url(), Arc::new(Ledger::default()));
-    let mut workers = Vec::new();
-    for _ in 0..3 {
-        let (client, ledger) = (client(&url, secs(5)).await, ledger.clone());
-        workers.push(tokio::spawn(async move { contend(&client, "k", ROUNDS, &ledger).await }));
-    }
-    let all = 3 * ROUNDS as u64;
-    // After every few entries, so that each time something was under way and work goes on in between.
-    for goal in (5..all).step_by(7) {
-        let progress = async || if ledger.count() >= goal { Ok(()) } else { Err(format!("{ledger:?}")) };
-        eventually("work goes on", LIMIT, progress).await;
-        kill_all(&redis);
-    }
-    for worker in workers {
-        within("all work is done", worker).await.unwrap();
-    }
-    ledger.check(all);
-    empties(&client(&url, secs(5)).await, "k").await;
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_and_readers_stay_within_their_rule_while_connections_are_killed() {

@@ -6,44 +6,14 @@ use tenure::{ErrorKind, Loss, Standing};
 use tenure_testkit::redis::Persistence;
 
 use crate::bed::{
-    Ledger, client, empties, gets, line, millis, redis, renewed_since, runs_down_to, secs, told, waits,
+    client, empties, forgets, gets, line, millis, redis, renewed_since, runs_down_to, secs, told, waits,
     within,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_server_tells_the_holder_at_its_next_renewal_and_serves_the_waiters() {
     let redis = redis(Persistence::None);
-    let (ttl, url) = (secs(3), redis.url());
-    let clients = [client(&url, ttl).await, client(&url, ttl).await, client(&url, ttl).await];
-    let held = clients[0].mutex("k").unwrap().acquire().await.unwrap();
-    let ledger = std::sync::Arc::new(Ledger::default());
-    ledger.enter(held.fence()).await;
-    let mut waiters = Vec::new();
-    for client in &clients[1..] {
-        waiters.push(waits(client, "k").await);
-    }
-    redis.command(&["FLUSHALL"]).unwrap();
-    let flushed = Instant::now();
-    // Whoever comes first, the two exclude each other, and both have larger fences than the one before.
-    let workers: Vec<_> = waiters
-        .into_iter()
-        .map(|waiting| {
-            let ledger = ledger.clone();
-            tokio::spawn(async move {
-                let guard = gets(waiting).await;
-                ledger.enter(guard.fence()).await;
-                guard.release().await.unwrap();
-            })
-        })
-        .collect();
-    assert_eq!(told(&held, ttl).await, Loss::Gone, "the server said so, not the clock");
-    assert!(flushed.elapsed() < ttl / 2, "at the next renewal, not after {:?}", flushed.elapsed());
-    for worker in workers {
-        within("the waiters go on", worker).await.unwrap();
-    }
-    assert_eq!(held.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    ledger.check(3);
-    empties(&clients[0], "k").await;
+    forgets(&redis.url(), secs(3), || drop(redis.command(&["FLUSHALL"]).unwrap())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ pub(crate) use self::common::{
 };
 
 /// A server of the test's own, to be broken.
-pub(crate) fn server() -> Zookeeper {
+pub(crate) fn server(_: &[&str]) -> Zookeeper {
     Zookeeper::start(&ZookeeperOptions::default()).unwrap()
 }
 

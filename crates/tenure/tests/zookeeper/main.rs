@@ -5,6 +5,7 @@
 
 mod bed;
 mod ensemble;
+#[path = "../postgres/restart.rs"]
 mod restart;
 #[path = "../redis/route.rs"]
 mod route;

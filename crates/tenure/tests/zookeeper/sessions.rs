@@ -49,7 +49,7 @@ async fn when_a_session_ends_holders_are_told_and_waiters_go_on_in_another() {
 /// However many locks are held, what the server hears of it is the heartbeat of one session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_locks_cost_one_heartbeat() {
-    let server = server();
+    let server = server(&[]);
     let ttl = secs(3);
     let client = client(&server.url(), ttl).await;
     let idle = requests_in(&server, secs(2)).await;
