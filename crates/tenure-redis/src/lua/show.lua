@@ -33,11 +33,23 @@ if fields.line then
     show(one[ID], one, now + math.min(left, one[TTL]), one[NOTE])
     return shown
   end
-  local line = cmsgpack.unpack(fields.line)
-  local moved, order = line[1] ~= incarnation or now + SECOND < line[10], line[9]
+  local fine, line = pcall(cmsgpack.unpack, fields.line)
+  if not fine or type(line) ~= 'table' or #line ~= FIELDS then
+    foreign()
+  end
+  local moved, parts = line[1] ~= incarnation or now + SECOND < line[10], line[14]
+  local orders, count = { line[9] }, #parts / 17
+  for part = 2, count do
+    local order = fields['p' .. string.sub(parts, part * 8 - 7, part * 8)]
+    if not order or #order ~= string.byte(parts, 16 * count + part) * 16 then
+      foreign()
+    end
+    table.insert(orders, order)
+  end
+  local order = table.concat(orders)
   for at = 1, #order, 16 do
     local id = string.sub(order, at, at + 15)
-    local place = cmsgpack.unpack(fields[id])
+    local place = fields[id] and cmsgpack.unpack(fields[id]) or foreign()
     show(id, place, moved and now + place[TTL] or place[DEADLINE], fields['n' .. id] or '')
   end
 end
