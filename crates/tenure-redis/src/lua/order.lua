@@ -1,4 +1,4 @@
--- The order of a line. This text stands where line.lua says so.
+-- The order of a line. This text stands where a verb or line.lua says so.
 --
 -- The ids stand in parts, so that a verb reads and writes one or two of them however long the line is. The first part
 -- stands in the field `line`, beside what holds for the line as a whole; each of the others in a field of its own.
@@ -15,10 +15,10 @@ local FIRST = '\0\0\0\0\0\0\0\0' -- the start of the first part: zero, packed
 
 -- Takes in what the field `line` says: the first part, and what is known of the parts if there are more.
 local function unpack_order(line, first, parts)
-  local count = #parts / 17
-  if #first % 16 ~= 0 or #first > 16 * PART or count % 1 ~= 0 then
+  if type(first) ~= 'string' or #first % 16 ~= 0 or #first > PART * 16 or type(parts) ~= 'string' or #parts % 17 ~= 0 then
     foreign()
   end
+  local count = #parts / 17
   line.orders[FIRST], line.lengths = first, string.char(#first / 16)
   if count == 0 then
     line.starts, line.calms = FIRST, struct.pack('>d', line.calm)

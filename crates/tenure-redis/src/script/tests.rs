@@ -16,12 +16,11 @@ use crate::{RedisEngine, RedisOptions};
 /// A script with short parts, which refuses to go on when it has stored a line that is not as it should be.
 pub(super) fn checked(code: &str) -> String {
     const SAVE: &str = "local function save(line)\n  store(line)\n";
-    if !code.contains(SAVE) {
-        return code.to_owned();
-    }
+    const PART: &str = "local PART = 128\n";
+    assert!(code.contains(PART), "the length of a part is not where it was");
+    assert_eq!(code.contains(SAVE), code.contains("save(line)"), "lines are not stored where they were");
     let save = format!("{}{SAVE}  check(line.key)\n", include_str!("../lua/check.lua"));
-    assert!(code.contains("local PART = 128\n"), "the length of a part is not where it was");
-    code.replace("local PART = 128\n", "local PART = 4\n").replace(SAVE, &save)
+    code.replace(PART, "local PART = 4\n").replace(SAVE, &save)
 }
 
 async fn open(url: &str) -> tenure_core::Result<Arc<RedisEngine>> {
