@@ -1,4 +1,4 @@
--- What every verb knows. This text stands where a verb says so.
+-- What every verb knows. This text stands where a verb says so. (Names of numbers are gone from what is sent.)
 --
 -- ARGV[1]  ends with the life of this server, as its client found it (8 bytes)
 --

@@ -104,10 +104,10 @@ end
 -- or a failover, or before the clock was set back) gives every place a whole lease instead: a holder may believe as
 -- long, and no longer.
 --
--- Of the parts, only those are read in which a lease may have ended. Whoever waits or holds renews its place long before
--- its deadline, so a part is read once for each that died in it, and at most twice in a lease for those that live.
--- Graves stand in no part, so all is read to find them; but not again before the last of those that are left has
--- lapsed, nor within a second.
+-- Of the parts, only those are read in which a lease may have ended. Whoever waits or holds renews its place long
+-- before its deadline, so a part is read once for each that died in it, and at most twice in a lease for those that
+-- live. Graves stand in no part, so all is read to find them; but not again before the last of those that are left
+-- has lapsed, nor within a second.
 local function purge(line, silent)
   local moved = line.incarnation ~= incarnation or now + SECOND < line.seen
   local sweeps = line.graves > 0 and now >= line.sweep

@@ -8,14 +8,15 @@
 --   line.calms    a time before which no lease in it ends (8 bytes)
 --   line.lengths  how many stand in it (1 byte)
 --   line.orders   by its start, the ids, if they were read
--- Only the first part of an empty line is empty, and two neighbours behind the first have more than PART / 2 ids in all:
--- so the longest line has a few hundred parts at most, and what is known of them is short.
+-- Only the first part of an empty line is empty, and two neighbours behind the first have more than PART / 2 ids in
+-- all: so the longest line has a few hundred parts at most, and what is known of them is short.
 local PART = 128
 local FIRST = '\0\0\0\0\0\0\0\0' -- the start of the first part: zero, packed
 
 -- Takes in what the field `line` says: the first part, and what is known of the parts if there are more.
 local function unpack_order(line, first, parts)
-  if type(first) ~= 'string' or #first % 16 ~= 0 or #first > PART * 16 or type(parts) ~= 'string' or #parts % 17 ~= 0 then
+  if type(first) ~= 'string' or type(parts) ~= 'string' or #first % 16 ~= 0 or #first > PART * 16
+    or #parts % 17 ~= 0 then
     foreign()
   end
   local count = #parts / 17

@@ -11,6 +11,7 @@ use tenure_testkit::{
     walks::{Pace, agree_with_memory_at},
 };
 
+use super::with_numbers;
 use crate::{RedisEngine, RedisOptions};
 
 /// A script with short parts, which refuses to go on when it has stored a line that is not as it should be.
@@ -21,6 +22,17 @@ pub(super) fn checked(code: &str) -> String {
     assert_eq!(code.contains(SAVE), code.contains("save(line)"), "lines are not stored where they were");
     let save = format!("{}{SAVE}  check(line.key)\n", include_str!("../lua/check.lua"));
     code.replace(PART, "local PART = 4\n").replace(SAVE, &save)
+}
+
+#[test]
+fn names_of_numbers_become_numbers() {
+    let code = "local AB, C = 7, 12 -- two\nlocal D = AB\nx[AB] = C .. ABC .. xAB_C + AB";
+    let numbered = "local D = 7\nx[7] = 12 .. ABC .. xAB_C + 7\n";
+    assert_eq!(with_numbers(code), numbered);
+    let attempt = &super::ATTEMPT.code;
+    for name in ["SEQ", "DEADLINE", "FAR", "PART", "MOST"] {
+        assert!(!attempt.contains(name), "{name} is still in the script");
+    }
 }
 
 async fn open(url: &str) -> tenure_core::Result<Arc<RedisEngine>> {

@@ -39,7 +39,10 @@ async fn a_damaged_line_is_refused_and_left_alone() -> Result {
     let damages = [
         ("a part is missing", format!("{PART} return redis.call('HDEL', KEYS[1], part)")),
         ("a part is short", format!("{PART} return redis.call('HSET', KEYS[1], part, 'sixteen letters!')")),
-        ("a part is none", format!("{PART} return redis.call('HSET', KEYS[1], part, string.rep('?', 72 * 16))")),
+        (
+            "a part is none",
+            format!("{PART} return redis.call('HSET', KEYS[1], part, string.rep('?', 72 * 16))"),
+        ),
         ("a word less", format!("{PART} head[14] = nil {WRITE}")),
         ("a word more", format!("{PART} head[15] = '' {WRITE}")),
         ("the order in one piece", format!("{PART} head = {{ unpack(head, 1, 10) }} {WRITE}")),
