@@ -159,3 +159,27 @@ async fn a_long_line_lives_on_in_another_life() -> Result {
     }
     Ok(())
 }
+
+/// A grave refuses its id for its own lease, however long those beside it are kept, and then no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grave_that_lapsed_refuses_nobody() -> Result {
+    let server = Redis::start(Default::default())?;
+    let engine = open(&server.url()).await?;
+    let holder = claim("k", Mode::Exclusive, Duration::from_secs(60))?;
+    let _ = engine.attempt(&holder).await?;
+    let long = claim("k", Mode::Exclusive, Duration::from_secs(60))?;
+    let brief = claim("k", Mode::Exclusive, Duration::from_millis(200))?;
+    for late in [&long, &brief] {
+        let _ = engine.release(late, Answered::InDoubt).await?;
+        let refused =
+            engine.attempt(late).await.is_err_and(|err| err.to_string().contains("released before"));
+        ensure!(refused, "a grave refused nobody");
+    }
+    let end = tokio::time::Instant::now() + Duration::from_secs(10);
+    while engine.attempt(&brief).await.is_err() {
+        ensure!(tokio::time::Instant::now() < end, "a grave refuses after its time");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    ensure!(engine.attempt(&long).await.is_err(), "the other grave is gone with it");
+    Ok(())
+}
