@@ -35,10 +35,12 @@ async fn a_damaged_line_is_refused_and_left_alone() -> Result {
         local head = cmsgpack.unpack(redis.call('HGET', KEYS[1], 'line'))
         local part = 'p' .. string.sub(head[14], 9, 16)
     ";
+    const SHORT: &str =
+        "redis.call('HSET', KEYS[1], part, string.sub(redis.call('HGET', KEYS[1], part), 1, 160)) return 1";
     const WRITE: &str = "redis.call('HSET', KEYS[1], 'line', cmsgpack.pack(head)) return 1";
     let damages = [
         ("a part is missing", format!("{PART} return redis.call('HDEL', KEYS[1], part)")),
-        ("a part is short", format!("{PART} return redis.call('HSET', KEYS[1], part, 'sixteen letters!')")),
+        ("a part is short", format!("{PART} {SHORT}")),
         (
             "a part is none",
             format!("{PART} return redis.call('HSET', KEYS[1], part, string.rep('?', 72 * 16))"),
