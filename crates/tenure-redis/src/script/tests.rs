@@ -72,10 +72,11 @@ async fn memory_and_redis_agree_on_lines_of_many_parts() -> Result {
 /// Whoever lapses, alone, in rows, or in whole parts: the others keep their order, and the first of them holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_of_a_long_line_may_lapse_at_once() -> Result {
+    type Lapses = fn(usize) -> bool;
     const PLACES: usize = 30;
     let server = Redis::start(Default::default())?;
     let engine = open(&server.url()).await?;
-    let patterns: [(&str, fn(usize) -> bool); 10] = [
+    let patterns: [(&str, Lapses); 10] = [
         ("the first", |at| at == 0),
         ("the last", |at| at + 1 == PLACES),
         ("all but the last", |at| at + 1 < PLACES),
@@ -104,7 +105,6 @@ async fn any_of_a_long_line_may_lapse_at_once() -> Result {
             let end = tokio::time::Instant::now() + Duration::from_secs(10);
             while line(&engine, &key).await?.len() > living.len() {
                 ensure!(tokio::time::Instant::now() < end, "nobody lapses in {key}");
-                tokio::time::sleep(Duration::from_millis(5)).await;
             }
             let last = claim(&key, mode, Duration::from_secs(60))?;
             let holds = matches!(engine.attempt(&last).await?, Attempt::Granted(_));
@@ -178,7 +178,6 @@ async fn a_grave_that_lapsed_refuses_nobody() -> Result {
     let end = tokio::time::Instant::now() + Duration::from_secs(10);
     while engine.attempt(&brief).await.is_err() {
         ensure!(tokio::time::Instant::now() < end, "a grave refuses after its time");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     ensure!(engine.attempt(&long).await.is_err(), "the other grave is gone with it");
     Ok(())
