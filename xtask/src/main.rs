@@ -34,7 +34,7 @@ const USAGE: &str = "usage: cargo xtask <chore>
   peers --harness DIR [--setup] [-- ARGS]
                   measure beside the peers: builds the driver, runs DIR/run.py with these arguments, prints the tables
                   and draws the plots; --setup builds the peers first
-  plots           draw how costs grow, for BENCHMARKS.md";
+  plots [redis]   draw how costs grow, for BENCHMARKS.md, on memory, files and Redis, or on these";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::check(&root),
         ["sim", ref options @ ..] => sim::run(&root, options),
         ["peers", ref rest @ ..] => peers::run(&root, rest),
-        ["plots"] => peers::growth(&root),
+        ["plots", ref only @ ..] => peers::growth(&root, only),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

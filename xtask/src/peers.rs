@@ -56,11 +56,11 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Outcome {
     wait(plots)
 }
 
-/// Draws how costs grow.
-pub(crate) fn growth(root: &Path) -> Outcome {
+/// Draws how costs grow: `plots [ENGINE]`
+pub(crate) fn growth(root: &Path, only: &[&str]) -> Outcome {
     Call::new("cargo build --release --package tenure-bench --examples").step("build", root)?;
     let mut plots = Command::new(driver(root, "plots"));
-    plots.args(["growth", GROWTH, PLOTS]).current_dir(root);
+    plots.args(["growth", GROWTH, PLOTS]).args(only).current_dir(root);
     step("growth", "cargo xtask plots", || wait(plots))
 }
 

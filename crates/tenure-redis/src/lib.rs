@@ -13,7 +13,8 @@
 //!
 //! **Numbers** are a hybrid clock: above every number drawn before (one mark per server, or per slot of a cluster),
 //! and not below the server's time in microseconds, so that a server that lost its memory goes on above. Nothing is
-//! kept per key once its line is empty.
+//! kept per key once its line is empty. Along a line they rise, mark or not, so that a number tells in which part of a
+//! long line its place stands (`src/lua/order.lua`).
 
 mod address;
 mod cluster;

@@ -17,19 +17,21 @@ use crate::{Failure, Result, ensure, ensure_eq};
 /// No verb is sent so shortly before a lease ends: the two engines need not agree then.
 const BEFORE: Duration = Duration::from_millis(200);
 
-/// How exactly an engine counts time.
+/// How exactly an engine counts time, and how long lines become.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// The lease of those who lapse in a walk.
     pub short: Duration,
     /// No verb is sent so shortly after a lease ends: the two engines need not agree then.
     pub after: Duration,
+    /// How many stand in line at most.
+    pub crowd: usize,
 }
 
 impl Default for Pace {
     /// That of an engine that counts in milliseconds.
     fn default() -> Self {
-        Self { short: Duration::from_millis(500), after: Duration::from_millis(20) }
+        Self { short: Duration::from_millis(500), after: Duration::from_millis(20), crowd: 10 }
     }
 }
 
@@ -164,7 +166,7 @@ impl Walk {
     }
 
     async fn step(&mut self) -> Result {
-        let crowded = self.known.len() > 9;
+        let crowded = self.known.len() >= self.pace.crowd;
         let dice = if crowded { 15 } else { self.rng.u8(0..16) };
         if self.known.is_empty() || dice < 6 {
             let fresh = self.newcomer()?;

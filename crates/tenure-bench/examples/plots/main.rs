@@ -1,5 +1,6 @@
-//! Draws the plots of BENCHMARKS.md: `plots peers RESULTS DIR` from what the harness wrote, `plots growth SECONDS DIR` from
-//! measurements of its own on memory, files and a private Redis. `cargo xtask peers` and `cargo xtask plots` call it.
+//! Draws the plots of BENCHMARKS.md: `plots peers RESULTS DIR` from what the harness wrote, `plots growth SECONDS DIR [ENGINE]`
+//! from measurements of its own on memory, files and a private Redis, or one of them. `cargo xtask peers` and `cargo xtask plots`
+//! call it.
 
 #![allow(
     clippy::print_stdout,
@@ -21,17 +22,19 @@ fn main() -> ExitCode {
     match words[..] {
         [word] if word == PART_WORD => return part_main(),
         ["peers", results, dir] => peers::draw(Path::new(results), Path::new(dir)),
-        ["growth", seconds, dir] => growth(Duration::from_secs(seconds.parse().unwrap()), Path::new(dir)),
+        ["growth", seconds, dir, ref only @ ..] => {
+            growth(Duration::from_secs(seconds.parse().unwrap()), Path::new(dir), only);
+        }
         _ => {
-            eprintln!("usage: plots peers RESULTS DIR | plots growth SECONDS DIR");
+            eprintln!("usage: plots peers RESULTS DIR | plots growth SECONDS DIR [ENGINE]");
             return ExitCode::from(64);
         }
     }
     ExitCode::SUCCESS
 }
 
-/// Each engine has so long.
-fn growth(time: Duration, dir: &Path) {
+/// Each engine has so long. If any are named, only those.
+fn growth(time: Duration, dir: &Path, only: &[&str]) {
     let redis = Redis::start(Default::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let engines = [
@@ -39,7 +42,9 @@ fn growth(time: Duration, dir: &Path) {
         ("file", None, None),
         ("redis", Some(redis.url()), redis.info("process_id").unwrap().parse().ok()),
     ];
-    for (name, on, process) in engines {
+    assert!(only.iter().all(|one| engines.iter().any(|(name, ..)| name == one)), "no such engine: {only:?}");
+    let wanted = engines.into_iter().filter(|(name, ..)| only.is_empty() || only.contains(name));
+    for (name, on, process) in wanted {
         let mut options = Options::new(std::env::current_exe().unwrap());
         options.engine_process = process;
         (options.on, options.time, options.tasks) = (on, time, 1);

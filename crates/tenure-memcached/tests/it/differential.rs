@@ -14,6 +14,6 @@ use crate::support::open;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_and_memcached_agree() -> Result {
     let url = Memcached::shared()?.url();
-    let pace = Pace { short: Duration::from_secs(2), after: Duration::from_millis(1200) };
+    let pace = Pace { short: Duration::from_secs(2), after: Duration::from_millis(1200), ..Pace::default() };
     agree_with_memory_at(pace, 8, 300, async || open(&url).await).await
 }

@@ -52,14 +52,19 @@ local ttl = place[TTL]
 local line = read(KEYS[1], id, id)
 local mine = line.places[id]
 
-local function busy(number, ahead, wish)
-  local mode, take, of = '', 0, 0
-  for index = ahead - 1, math.max(0, ahead - 8), -1 do
-    local other = place_of(line, string.sub(line.order, index * 16 + 1, index * 16 + 16))
+-- What a claim is told that waits behind so many of this part, or would.
+local function busy(number, part, index, wish)
+  local ahead, mode, take, of = count_before(line, part) + index, '', 0, 0
+  for _ = 1, math.min(8, ahead) do
+    if index == 0 then
+      part, index = part - 1, string.byte(line.lengths, part - 1)
+    end
+    local other = place_of(line, string.sub(order_of(line, part), index * 16 - 15, index * 16))
     if not compatible(wish[MODE], wish[OF], wish[TAKE], other) then
       mode, take, of = other[MODE], other[TAKE], other[OF]
       break
     end
+    index = index - 1
   end
   return { 0, number, ahead, mode, take, of, math.max(0, line.calm - now) }
 end
@@ -72,26 +77,49 @@ if mine then
   place = mine
   prolong(line, id, place, ttl)
 else
-  local ahead = #line.order / 16
-  if ARGV[6] == '1' and not (line.holders == ahead and fits(line, place)) then
+  local part = #line.lengths
+  local length = string.byte(line.lengths, part)
+  local all = count_before(line, part) + length
+  if ARGV[6] == '1' and not (line.holders == all and fits(line, place)) then
+    local said = busy(-1, part, length, place)
     save(line)
-    return busy(-1, ahead, place)
-  elseif ahead >= MOST then
+    return said
+  elseif all >= MOST then
     save(line)
     return { -3 }
   end
-  redis.call('SET', KEYS[2], drawn)
+  if number <= line.last then
+    -- The mark was lost, and must not lead back behind those in line.
+    number = line.last + 1
+    drawn = struct.pack('>dd', number, since) .. incarnation
+  end
   local note = place[NOTE]
   place = { number, place[MODE], place[TAKE], place[OF], ttl, now + ttl, now, STANDS, place[CLIENT] }
-  line.order = line.order .. id
-  line.changed = true
-  line.notes[id] = note
+  line.last, line.notes[id] = number, note
   write(line, id, place)
-  settle(line, id)
+  if length == PART then
+    local start = struct.pack('>d', number)
+    line.starts, line.calms = line.starts .. start, line.calms .. struct.pack('>d', FAR)
+    line.lengths, line.orders[start], part = line.lengths .. '\0', '', part + 1
+  end
+  local calm = struct.unpack('>d', line.calms, part * 8 - 7)
+  set_order(line, part, order_of(line, part) .. id, math.min(calm, now + ttl))
+  line.calm = math.min(line.calm, now + ttl)
+  if line.holders == all then
+    settle(line, id)
+  end
+end
+
+-- Nothing is written before the answer is known: a line that turns out to be damaged is refused and left as it is.
+local said
+if place[SEQ] <= line.inside then
+  said = struct.pack('>dd', place[SEQ], math.max(0, now - since))
+else
+  local part, index = find(line, id, place)
+  said = busy(place[SEQ], part, index, place)
+end
+if not mine then
+  redis.call('SET', KEYS[2], drawn)
 end
 save(line)
-local ahead = index_of(line, id)
-if ahead < line.holders then
-  return struct.pack('>dd', place[SEQ], math.max(0, now - since))
-end
-return busy(place[SEQ], ahead, place)
+return said

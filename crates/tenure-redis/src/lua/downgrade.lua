@@ -18,7 +18,7 @@ if place and place[STATE] == STANDS and place[SEQ] == tonumber(ARGV[2]) then
   if answer == 1 then
     place[MODE] = 's'
     prolong(line, id, place, tonumber(ARGV[3]))
-    if index_of(line, id) < line.holders then
+    if place[SEQ] <= line.inside then
       line.mode = 's'
       settle(line)
     end

@@ -15,7 +15,7 @@ local place = line.places[id]
 local answer = 0
 if place and place[STATE] <= STOPPED and place[SEQ] == tonumber(ARGV[2]) then
   tell(line, 'L', id, place)
-  if not at_once and index_of(line, id) < line.holders then
+  if not at_once and place[SEQ] <= line.inside then
     place[STATE] = STOPPED
     write(line, id, place)
     answer = 1

@@ -13,3 +13,7 @@ local function unpack_one(packed)
     return { number, mode, take, of, ttl, 0, taken, STANDS, client, id, life, string.sub(packed, at) }
   end
 end
+
+local function foreign()
+  error('-FOREIGN the key is no line of tenure')
+end

@@ -25,13 +25,14 @@ local id = string.sub(ARGV[1], 1, 16)
 -- It holds alone, and so will the next in line: the lock changes hands.
 if found and not doubt then
   local fine, head = pcall(cmsgpack.unpack, found)
-  if fine and type(head) == 'table' and #head == 10 and head[1] == incarnation and now < head[2] and head[4] == 1
+  if fine and type(head) == 'table' and #head == FIELDS and head[1] == incarnation and now < head[2] and head[4] == 1
     and head[5] == 'x' and head[10] <= now + SECOND and string.sub(head[9], 1, 16) == id and #head[9] > 16 then
     local next_id = string.sub(head[9], 17, 32)
-    local place = cmsgpack.unpack(redis.call('HGET', KEYS[1], next_id))
-    if place[MODE] == 'x' then
+    local packed = redis.call('HGET', KEYS[1], next_id)
+    local place = packed and cmsgpack.unpack(packed)
+    if place and place[MODE] == 'x' then
       redis.call('HDEL', KEYS[1], id, 'n' .. id)
-      head[9], head[10] = string.sub(head[9], 17), now
+      head[9], head[10], head[11] = string.sub(head[9], 17), now, place[SEQ]
       redis.call('HSET', KEYS[1], 'line', cmsgpack.pack(head))
       redis.call('PUBLISH', place[CLIENT], 'H' .. next_id .. struct.pack('>d', place[SEQ]) .. incarnation)
       return 1

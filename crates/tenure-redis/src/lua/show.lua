@@ -8,6 +8,8 @@
 
 -- [one.lua]
 
+-- [order.lua]
+
 local shown = {}
 
 local function show(id, place, deadline, note)
@@ -33,12 +35,19 @@ if fields.line then
     show(one[ID], one, now + math.min(left, one[TTL]), one[NOTE])
     return shown
   end
-  local line = cmsgpack.unpack(fields.line)
-  local moved, order = line[1] ~= incarnation or now + SECOND < line[10], line[9]
-  for at = 1, #order, 16 do
-    local id = string.sub(order, at, at + 15)
-    local place = cmsgpack.unpack(fields[id])
-    show(id, place, moved and now + place[TTL] or place[DEADLINE], fields['n' .. id] or '')
+  local fine, head = pcall(cmsgpack.unpack, fields.line)
+  if not fine or type(head) ~= 'table' or #head ~= FIELDS then
+    foreign()
+  end
+  local moved, line = head[1] ~= incarnation or now + SECOND < head[10], { key = KEYS[1], calm = 0, orders = {} }
+  unpack_order(line, head[9], head[14])
+  for part = 1, #line.lengths do
+    local order = order_of(line, part)
+    for at = 1, #order, 16 do
+      local id = string.sub(order, at, at + 15)
+      local place = fields[id] and cmsgpack.unpack(fields[id]) or foreign()
+      show(id, place, moved and now + place[TTL] or place[DEADLINE], fields['n' .. id] or '')
+    end
   end
 end
 return shown

@@ -28,6 +28,63 @@ async fn keys_of_others_are_refused_and_left_alone() -> Result {
     Ok(())
 }
 
+/// What is left of a line that somebody damaged is refused in words and left as it is, as is one of another shape.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_line_is_refused_and_left_alone() -> Result {
+    const PART: &str = "
+        local head = cmsgpack.unpack(redis.call('HGET', KEYS[1], 'line'))
+        local part = 'p' .. string.sub(head[14], 9, 16)
+    ";
+    const SHORT: &str =
+        "redis.call('HSET', KEYS[1], part, string.sub(redis.call('HGET', KEYS[1], part), 1, 160)) return 1";
+    const WRITE: &str = "redis.call('HSET', KEYS[1], 'line', cmsgpack.pack(head)) return 1";
+    let damages = [
+        ("a part is missing", format!("{PART} return redis.call('HDEL', KEYS[1], part)")),
+        ("a part is short", format!("{PART} {SHORT}")),
+        (
+            "a part is none",
+            format!("{PART} return redis.call('HSET', KEYS[1], part, string.rep('?', 72 * 16))"),
+        ),
+        ("a word less", format!("{PART} head[14] = nil {WRITE}")),
+        ("a word more", format!("{PART} head[15] = '' {WRITE}")),
+        ("the order in one piece", format!("{PART} head = {{ unpack(head, 1, 10) }} {WRITE}")),
+        ("half an id", format!("{PART} head[9] = string.sub(head[9], 9) {WRITE}")),
+        ("half a part", format!("{PART} head[14] = string.sub(head[14], 9) {WRITE}")),
+        ("no text", format!("{PART} head[9] = 5 {WRITE}")),
+    ];
+    let digest = "
+        local all = redis.call('HGETALL', KEYS[1])
+        table.sort(all)
+        return redis.sha1hex(table.concat(all))
+    ";
+    let server = forgetful()?;
+    let engine = open(&server.url()).await?;
+    for (at, (name, damage)) in damages.iter().enumerate() {
+        let key = format!("damaged/{at}");
+        let mut claims = Vec::new();
+        for _ in 0..200 {
+            let claim = claim(&key, Mode::Exclusive)?;
+            let _ = engine.attempt(&claim).await?;
+            claims.push(claim);
+        }
+        let line = format!("tenure:lock:{key}");
+        server.command(&["EVAL", damage, "1", &line])?;
+        let before = server.command(&["EVAL", digest, "1", &line])?;
+        let said = "is none of tenure's; choose another ns=";
+        let none = || Failure::new(format!("a line was used although {name}"));
+        says(&engine.attempt(&claims[150]).await.err().ok_or_else(none)?, ErrorKind::Invalid, said)?;
+        let err = engine.attempt(&claim(&key, Mode::Exclusive)?).await.err();
+        says(&err.ok_or_else(none)?, ErrorKind::Invalid, said)?;
+        let err = engine.release(&claims[150], Answered::All).await.err();
+        says(&err.ok_or_else(none)?, ErrorKind::Invalid, said)?;
+        let shown = engine.line(&Filter::Key(claims[0].key.clone())).await.err();
+        says(&shown.ok_or_else(none)?, ErrorKind::Invalid, said)?;
+        let after = server.command(&["EVAL", digest, "1", &line])?;
+        ensure_eq!(after.text(), before.text(), "the line where {name}");
+    }
+    Ok(())
+}
+
 /// A lock whose key somebody overwrote is lost, and only that one: the others of the process are renewed and shown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_was_overwritten_is_lost_alone() -> Result {

@@ -142,3 +142,22 @@ async fn floors_are_kept_unless_they_are_absurd() -> Result {
     ensure_eq!(next.get(), floor.get() + 4, "the number after what was refused");
     Ok(())
 }
+
+/// Whoever joins a line has a larger number than all in it, even if the mark was lost and the clock is behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_rise_along_a_line_without_the_mark() -> Result {
+    let server = forgetful()?;
+    let engine = open(&server.url()).await?;
+    let floor = Seq::new(now(&server)? + DAY / 2).unwrap_or_default();
+    let mut last = hold(&engine, &Claim { floor, ..claim("k", Mode::Shared)? }).await?.seat.seq;
+    ensure!(last >= floor, "{last} is below its floor");
+    for _ in 0..3 {
+        server.command(&["DEL", "tenure:mark"])?;
+        let seq = hold(&engine, &claim("k", Mode::Shared)?).await?.seat.seq;
+        ensure!(seq > last, "{seq} came after {last}");
+        last = seq;
+        let other = hold(&engine, &claim("other", Mode::Shared)?).await?.seat.seq;
+        ensure!(other > last, "{other} was drawn after {last} for another key");
+    }
+    Ok(())
+}

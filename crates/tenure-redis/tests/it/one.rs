@@ -156,7 +156,8 @@ async fn a_server_that_stalls_in_a_script_cuts_no_lease_short() -> Result {
     let script = include_str!("../../src/lua/attempt.lua")
         .replace("-- [head.lua]\n", include_str!("../../src/lua/head.lua"))
         .replace("-- [line.lua]\n", &format!("{STALL}\n{}", include_str!("../../src/lua/line.lua")))
-        .replace("-- [one.lua]\n", include_str!("../../src/lua/one.lua"));
+        .replace("-- [one.lua]\n", include_str!("../../src/lua/one.lua"))
+        .replace("-- [order.lua]\n", include_str!("../../src/lua/order.lua"));
     let server = forgetful()?;
     let engine = open(&server.url()).await?;
     let holder = brief("k", Mode::Exclusive, Duration::from_secs(5))?;
