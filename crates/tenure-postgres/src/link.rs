@@ -17,8 +17,7 @@ use std::{
 use tenure_core::{Address, Error, Op, Result};
 use tokio::net::TcpStream;
 use tokio_postgres::{
-    Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement,
-    config::SslMode, types::ToSql,
+    Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement, config::SslMode, types::ToSql,
 };
 
 use crate::{

@@ -38,11 +38,7 @@ type Drive =
 
 impl Wire {
     /// Starts the task of a connection.
-    pub(crate) fn start<S, T>(
-        mut connection: Connection<S, T>,
-        news: Arc<News>,
-        channel: String,
-    ) -> Arc<Self>
+    pub(crate) fn start<S, T>(mut connection: Connection<S, T>, news: Arc<News>, channel: String) -> Arc<Self>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
