@@ -39,6 +39,7 @@ mod tls;
 mod tls;
 mod trouble;
 mod url;
+mod wire;
 
 pub use self::{
     engine::PostgresEngine,

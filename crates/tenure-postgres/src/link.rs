@@ -7,22 +7,17 @@
 use std::{
     collections::HashMap,
     fmt::{self, Write as _},
-    future::poll_fn,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use tenure_core::{Address, Error, Op, Result};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::net::TcpStream;
 use tokio_postgres::{
-    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement,
-    config::SslMode, types::ToSql,
+    Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement, config::SslMode, types::ToSql,
 };
 
 use crate::{
@@ -34,6 +29,7 @@ use crate::{
     tls::Trust,
     trouble::{ends_link, no_connection},
     url::PostgresOptions,
+    wire::Wire,
 };
 
 /// How long a connection may take to make.
@@ -71,7 +67,7 @@ pub(crate) struct Link {
     usual: Option<Limits>,
     /// What was prepared in the session, if it is nobody else's.
     statements: Mutex<HashMap<&'static str, Statement>>,
-    ended: Arc<AtomicBool>,
+    wire: Arc<Wire>,
     /// How many requests are under way.
     under_way: AtomicUsize,
     /// When something was last answered, in microseconds since `born`.
@@ -80,7 +76,6 @@ pub(crate) struct Link {
     /// When the oldest request was sent that was given up unanswered, in microseconds since `born` and above zero;
     /// zero if something was answered since.
     silent_since: AtomicU64,
-    news: Arc<News>,
 }
 
 /// What a connection is used for: the channel that only this client is told on, whether it is to hear that, and more.
@@ -137,20 +132,17 @@ impl Link {
         if let Some(password) = &options.password {
             config.password(password);
         }
-        let ended = Arc::new(AtomicBool::new(false));
-        let line = Line { news: news.clone(), ended: ended.clone(), channel: ear.channel.clone() };
-        let client = match trust {
+        let (news, channel) = (news.clone(), ear.channel.clone());
+        let (client, wire) = match trust {
             None => {
                 let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
-                tokio::spawn(line.attend(connection));
-                client
+                (client, Wire::start(connection, news, channel))
             }
             Some(trust) => {
                 config.ssl_mode(SslMode::Require);
                 let connector = trust.connector(address)?;
                 let (client, connection) = config.connect_raw(stream, connector).await.map_err(failed)?;
-                tokio::spawn(line.attend(connection));
-                client
+                (client, Wire::start(connection, news, channel))
             }
         };
         let found = Found::read(&client.simple_query(QUESTION).await.map_err(failed)?);
@@ -176,12 +168,11 @@ impl Link {
             start,
             usual: direct.then_some(ear.usual),
             statements: Mutex::default(),
-            ended,
+            wire,
             under_way: AtomicUsize::new(0),
             heard: AtomicU64::new(0),
             born: Instant::now(),
             silent_since: AtomicU64::new(0),
-            news: news.clone(),
         };
         if ear.listens {
             link.listen(&ear.channel).await.map_err(failed)?;
@@ -191,7 +182,7 @@ impl Link {
 
     /// Whether a request is worth sending on it.
     pub(crate) fn works(&self) -> bool {
-        if self.ended.load(Ordering::Acquire) || self.client.is_closed() {
+        if self.wire.has_ended() || self.client.is_closed() {
             return false;
         }
         let since = self.silent_since.load(Ordering::Acquire);
@@ -214,9 +205,7 @@ impl Link {
 
     /// Gives the connection up. Whoever waits for news on it asks again.
     pub(crate) fn end(&self) {
-        if !self.ended.swap(true, Ordering::AcqRel) {
-            self.news.interrupted();
-        }
+        self.wire.end();
     }
 
     /// Carries out a verb's statement as a transaction of its own, in one message, and takes its one value.
@@ -319,7 +308,7 @@ impl Link {
     ) -> Result<T, tokio_postgres::Error> {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         let mut waiting = Waiting { link: self, sent: self.age(), answered: false };
-        let answer = request.await;
+        let answer = self.wire.ask(request).await;
         waiting.answered = true;
         match &answer {
             Err(err) if ends_link(err) => self.end(),
@@ -351,33 +340,6 @@ impl Link {
 
     fn age(&self) -> u64 {
         u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
-    }
-}
-
-/// The other side of a connection: what is heard on it, until it ends.
-struct Line {
-    news: Arc<News>,
-    ended: Arc<AtomicBool>,
-    channel: String,
-}
-
-impl Line {
-    async fn attend<S, T>(self, mut connection: Connection<S, T>)
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-        T: AsyncRead + AsyncWrite + Unpin,
-    {
-        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-            // A pooler passes on what was meant for somebody else.
-            if let AsyncMessage::Notification(told) = message
-                && told.channel() == self.channel
-            {
-                self.news.hear(told.payload());
-            }
-        }
-        if !self.ended.swap(true, Ordering::AcqRel) {
-            self.news.interrupted();
-        }
     }
 }
 

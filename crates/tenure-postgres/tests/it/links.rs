@@ -5,14 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure_core::{Answered, Engine, ErrorKind, Held, Mode, Released, Renewal};
+use tenure_core::{Answered, Attempt, Engine, ErrorKind, Held, Mode, Released, Renewal};
 use tenure_testkit::{
     Failure, Result, ensure, ensure_eq,
     postgres::Postgres,
     proxy::{Flow, Proxy, Side, Way},
 };
 
-use crate::support::{brief, claim, hold, let_go, lock, open, queue, rows, server, turn, until_held, within};
+use crate::support::{
+    LIMIT, brief, claim, count, hold, let_go, lock, open, queue, rows, server, turn, until_held, within,
+};
 
 /// An operator ends all sessions of a client: it asks again, has its holds and its place, and hears of its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,5 +177,26 @@ async fn a_cancelled_attempt_leaves_no_ghost() -> Result {
     let_go(&engine, &first).await?;
     let next = claim("k", Mode::Exclusive)?;
     hold(&engine, &next).await?;
+    Ok(())
+}
+
+/// A request is written by whoever asks, and waits for no task: here the one of the connection cannot run meanwhile.
+#[tokio::test]
+async fn a_request_is_written_by_whoever_asks() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    // Afterwards the statement is prepared, and the row there.
+    let first = claim("k", Mode::Exclusive)?;
+    hold(&engine, &first).await?;
+    let_go(&engine, &first).await?;
+    let second = claim("k", Mode::Exclusive)?;
+    let mut attempt = std::pin::pin!(engine.attempt(&second));
+    ensure!(futures_util::FutureExt::now_or_never(&mut attempt).is_none(), "an answer without a trip");
+    let began = Instant::now();
+    while count(&server, "state = 0")? == 0 {
+        ensure!(began.elapsed() < LIMIT, "nothing has reached the server");
+    }
+    let answer = within("the attempt is answered", attempt).await??;
+    ensure!(matches!(answer, Attempt::Granted(_)), "{answer:?}");
     Ok(())
 }
