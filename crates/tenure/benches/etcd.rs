@@ -10,6 +10,8 @@
     reason = "a benchmark talks to people and stops when it cannot go on"
 )]
 
+#[path = "common/block.rs"]
+mod block;
 mod common;
 #[path = "common/heartbeat.rs"]
 mod heartbeat;

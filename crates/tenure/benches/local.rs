@@ -10,6 +10,8 @@
     reason = "a benchmark talks to people and stops when it cannot go on"
 )]
 
+#[path = "common/block.rs"]
+mod block;
 mod common;
 #[path = "local/handoff.rs"]
 mod handoff;
@@ -25,7 +27,10 @@ use std::{
 
 use tenure::{Client, Mutex};
 
-use self::common::{PART, block, child, median, report, run_wanted, runtime};
+use self::{
+    block::block,
+    common::{PART, child, median, report, run_wanted, runtime},
+};
 
 fn main() {
     if let Some(part) = std::env::var_os(PART) {

@@ -11,6 +11,8 @@
     reason = "a benchmark talks to people and stops when it cannot go on"
 )]
 
+#[path = "common/block.rs"]
+mod block;
 mod common;
 #[path = "postgres/parts.rs"]
 mod parts;

@@ -20,18 +20,18 @@ mod suite;
 #[path = "common/verbs.rs"]
 mod verbs;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use tenure::{Client, Mutex, Settings};
+use tenure::{Client, Settings};
 use tenure_redis::{RedisEngine, RedisOptions};
 use tenure_testkit::redis::Redis;
 
 use self::{
-    common::{median, report, runtime},
-    suite::{handoff, held, hot, uncontended},
+    common::{median, report},
+    suite::{
+        handoff, held, hot,
+        uncontended::{self, everywhere, locks},
+    },
 };
 
 const NAME: &str = "redis";
@@ -69,18 +69,11 @@ impl Yardstick {
     }
 }
 
-/// Five independent servers beside one of them: in a task of its own, as what a service does for a request, in the task
-/// that a runtime of several threads was started with, which has a thread to itself, and on a runtime of one thread.
+/// Five independent servers beside one of them.
 fn quorum() {
     let five = tenure_testkit::redis::five(&Default::default()).unwrap();
     let hosts: Vec<_> = five.iter().map(|server| server.addr().to_string()).collect();
-    let (url, hosts) = (five[0].url(), hosts.join(","));
-    let task = quorum_beside_one(url.clone(), hosts.clone(), "a task");
-    let workers = runtime();
-    workers.block_on(workers.spawn(task)).unwrap();
-    runtime().block_on(quorum_beside_one(url.clone(), hosts.clone(), "the first task"));
-    let one_thread = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    one_thread.block_on(quorum_beside_one(url, hosts, "one thread"));
+    everywhere(|place| quorum_beside_one(five[0].url(), hosts.join(","), place));
 }
 
 async fn quorum_beside_one(url: String, hosts: String, place: &str) {
@@ -99,13 +92,4 @@ async fn quorum_beside_one(url: String, hosts: String, place: &str) {
     }
     let what = format!("quorum of five, {place}: acquire + release  /  one server");
     report(&what, median(ours), median(one), "at most 1.6");
-}
-
-/// The time of one lock in a block of so many.
-async fn locks(ops: u32, mutex: &Mutex) -> Duration {
-    let began = Instant::now();
-    for _ in 0..ops {
-        mutex.acquire().await.unwrap().release().await.unwrap();
-    }
-    began.elapsed() / ops
 }

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use tenure_core::{EngineUrl, Error};
 use tenure_postgres::PostgresEngine;
 pub(crate) use tenure_testkit::own::{
-    brief, claim, hold, let_go, line, queue, says, turn, until_held, wait, within,
+    LIMIT, brief, claim, hold, let_go, line, queue, says, turn, until_held, wait, within,
 };
 use tenure_testkit::{
     Failure, Result, own,

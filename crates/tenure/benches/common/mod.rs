@@ -1,9 +1,6 @@
 //! What the benchmarks share: a benchmark is a program that starts itself again where it needs other processes.
 
-use std::{
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{process::Command, time::Duration};
 
 /// Which part a child process of a benchmark plays.
 pub(crate) const PART: &str = "TENURE_BENCH_PART";
@@ -29,15 +26,6 @@ pub(crate) fn run_wanted(all: &[(&str, fn())]) {
 /// A runtime as most programs have it.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
-}
-
-/// The time of one operation in a block of so many.
-pub(crate) async fn block(ops: u32, mut operation: impl AsyncFnMut()) -> Duration {
-    let began = Instant::now();
-    for _ in 0..ops {
-        operation().await;
-    }
-    began.elapsed() / ops
 }
 
 pub(crate) fn median(mut times: Vec<Duration>) -> Duration {

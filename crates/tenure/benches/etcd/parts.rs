@@ -5,7 +5,8 @@ use prost::Message;
 
 use crate::{
     Done, Yardstick,
-    common::{block, median, report, runtime},
+    block::block,
+    common::{median, report, runtime},
     server, verbs,
 };
 

@@ -7,7 +7,8 @@ use tokio_postgres::NoTls;
 
 use crate::{
     COMPARED, NAME, Yardstick,
-    common::{block, median, report, runtime},
+    block::block,
+    common::{median, report, runtime},
     server, verbs,
 };
 
