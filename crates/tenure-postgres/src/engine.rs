@@ -14,7 +14,7 @@ use crate::{
     arg::{self, Arg},
     facts::guarantees_of,
     identity::identity,
-    link::Limits,
+    limits::Limits,
     links::{LONGEST, Links, SHORT_WAIT, Use},
     look::places,
     news::News,

@@ -8,7 +8,7 @@ use tokio_postgres::SimpleQueryRow;
 use crate::{
     ENGINE,
     answer::nonsense,
-    link::Limits,
+    limits::Limits,
     links::{Links, UNHURRIED, Use},
     schema::{VERSION, create},
     text,

@@ -25,6 +25,7 @@ mod arg;
 mod engine;
 mod facts;
 mod identity;
+mod limits;
 mod link;
 mod links;
 mod look;

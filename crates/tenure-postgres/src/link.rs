@@ -24,6 +24,7 @@ use crate::{
     ENGINE,
     arg::{self, Arg},
     facts::{Found, QUESTION},
+    limits::{Limits, Usual, Way},
     news::News,
     text,
     tls::Trust,
@@ -64,7 +65,7 @@ pub(crate) struct Link {
     /// What every transaction starts with.
     start: String,
     /// The limits of the session, if it is nobody else's.
-    usual: Option<Limits>,
+    usual: Option<Usual>,
     /// What was prepared in the session, if it is nobody else's.
     statements: Mutex<HashMap<&'static str, Statement>>,
     wire: Arc<Wire>,
@@ -83,15 +84,8 @@ pub(crate) struct Link {
 pub(crate) struct Ear {
     pub(crate) channel: String,
     pub(crate) listens: bool,
-    /// The limits of most verbs on this connection.
+    /// The limits of most verbs on this connection, where nobody asks for others.
     pub(crate) usual: Limits,
-}
-
-/// How long a verb may wait for a key or a row, and take in all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub(crate) wait: Duration,
-    pub(crate) all: Duration,
 }
 
 impl Link {
@@ -151,9 +145,7 @@ impl Link {
         // A setting that would let the server forget what it has acknowledged is not for locks.
         let durable = found.durable_commit();
         let start = if direct {
-            let Limits { wait, all } = ear.usual;
-            let (wait, all) = (wait.as_millis(), all.as_millis());
-            let limits = format!("SET lock_timeout={wait};SET statement_timeout={all}");
+            let limits = ear.usual.for_session();
             client.batch_execute(&format!("{SESSION}{durable};{limits}")).await.map_err(failed)?;
             String::new()
         } else {
@@ -166,7 +158,7 @@ impl Link {
             found,
             direct,
             start,
-            usual: direct.then_some(ear.usual),
+            usual: direct.then(|| Usual::new(ear.usual)),
             statements: Mutex::default(),
             wire,
             under_way: AtomicUsize::new(0),
@@ -216,9 +208,16 @@ impl Link {
         sql: &str,
         args: &[Arg<'_>],
     ) -> Result<Option<String>, tokio_postgres::Error> {
-        if self.usual != Some(limits) {
-            let rows = self.run(limits, &arg::text(sql, args)).await?;
-            return Ok(rows.first().and_then(|row| text::field(row, 0)).map(str::to_owned));
+        match self.usual.as_ref().map_or(Way::WithItsOwn, |usual| usual.way(limits)) {
+            Way::Usual => {}
+            Way::WithItsOwn => {
+                let rows = self.run(limits, &arg::text(sql, args)).await?;
+                return Ok(rows.first().and_then(|row| text::field(row, 0)).map(str::to_owned));
+            }
+            Way::Change(changing) => {
+                self.send(&limits.for_session()).await?;
+                changing.done(limits);
+            }
         }
         let answer = async {
             let statement = self.prepared(verb, sql, args).await?;
@@ -253,7 +252,8 @@ impl Link {
         verb: &str,
     ) -> Result<Vec<SimpleQueryRow>, tokio_postgres::Error> {
         let mut sql = self.start.clone();
-        let usual = [self.usual.map(|usual| usual.wait), self.usual.map(|usual| usual.all)];
+        let usual = self.usual.as_ref().and_then(Usual::get);
+        let usual = [usual.map(|usual| usual.wait), usual.map(|usual| usual.all)];
         for (name, limit, usual) in
             [("lock_timeout", limits.wait, usual[0]), ("statement_timeout", limits.all, usual[1])]
         {

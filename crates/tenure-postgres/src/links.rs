@@ -19,7 +19,8 @@ use tokio_postgres::SimpleQueryRow;
 use crate::{
     ENGINE,
     arg::Arg,
-    link::{Ear, Limits, Link},
+    limits::Limits,
+    link::{Ear, Link},
     news::{News, TEST},
     schema::Names,
     tls::Trust,

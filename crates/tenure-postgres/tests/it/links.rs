@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure_core::{Answered, Attempt, Engine, ErrorKind, Held, Mode, Released, Renewal};
+use tenure_core::{Answered, Attempt, Claim, Engine, ErrorKind, Held, Mode, Released, Renewal, Ttl};
 use tenure_testkit::{
     Failure, Result, ensure, ensure_eq,
     postgres::Postgres,
@@ -198,5 +198,29 @@ async fn a_request_is_written_by_whoever_asks() -> Result {
     }
     let answer = within("the attempt is answered", attempt).await??;
     ensure!(matches!(answer, Attempt::Granted(_)), "{answer:?}");
+    Ok(())
+}
+
+/// A client whose ttl is not the usual one gets the short way too: its session is set to the limits of that ttl, which
+/// hold from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_has_the_limits_of_the_ttl_that_is_asked_for() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let ttl = Ttl::new(Duration::from_secs(2))?;
+    for _ in 0..10 {
+        let short = Claim { ttl, ..claim("k", Mode::Exclusive)? };
+        hold(&engine, &short).await?;
+        let_go(&engine, &short).await?;
+    }
+    let asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure' AND query LIKE '%SET LOCAL%'";
+    ensure_eq!(server.sql(asked)?, [["0"]], "sessions that were asked with limits of their own");
+    let mut somebody = server.admin()?;
+    somebody.sql(&lock("k"))?;
+    let (late, began) = (Claim { ttl, ..claim("k", Mode::Exclusive)? }, Instant::now());
+    let refused = within("the server refuses to wait", engine.attempt(&late)).await?;
+    ensure!(refused.is_err(), "{refused:?}");
+    ensure!(began.elapsed() < Duration::from_secs(2), "it waited for the limits of another ttl");
+    somebody.sql("COMMIT")?;
     Ok(())
 }
