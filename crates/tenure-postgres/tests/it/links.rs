@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure_core::{Answered, Attempt, Claim, Engine, ErrorKind, Held, Mode, Released, Renewal, Ttl};
+use tenure_core::{Answered, Attempt, Engine, ErrorKind, Held, Mode, Released, Renewal};
 use tenure_testkit::{
     Failure, Result, ensure, ensure_eq,
     postgres::Postgres,
@@ -207,9 +207,9 @@ async fn a_request_is_written_by_whoever_asks() -> Result {
 async fn a_session_has_the_limits_of_the_ttl_that_is_asked_for() -> Result {
     let server = server(&[])?;
     let engine = open(&server.url()).await?;
-    let ttl = Ttl::new(Duration::from_secs(2))?;
+    let ttl = Duration::from_secs(2);
     for _ in 0..10 {
-        let short = Claim { ttl, ..claim("k", Mode::Exclusive)? };
+        let short = brief("k", ttl)?;
         hold(&engine, &short).await?;
         let_go(&engine, &short).await?;
     }
@@ -217,10 +217,10 @@ async fn a_session_has_the_limits_of_the_ttl_that_is_asked_for() -> Result {
     ensure_eq!(server.sql(asked)?, [["0"]], "sessions that were asked with limits of their own");
     let mut somebody = server.admin()?;
     somebody.sql(&lock("k"))?;
-    let (late, began) = (Claim { ttl, ..claim("k", Mode::Exclusive)? }, Instant::now());
+    let (late, began) = (brief("k", ttl)?, Instant::now());
     let refused = within("the server refuses to wait", engine.attempt(&late)).await?;
     ensure!(refused.is_err(), "{refused:?}");
-    ensure!(began.elapsed() < Duration::from_secs(2), "it waited for the limits of another ttl");
+    ensure!(began.elapsed() < ttl, "it waited for the limits of another ttl");
     somebody.sql("COMMIT")?;
     Ok(())
 }
