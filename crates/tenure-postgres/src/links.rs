@@ -5,15 +5,11 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
-use tenure_core::{Error, ErrorKind, Op, Result, Wake};
+use tenure_core::{Error, ErrorKind, Op, Port, Result, Wake};
 use tokio_postgres::SimpleQueryRow;
 
 use crate::{
@@ -49,7 +45,8 @@ pub(crate) struct Links {
     channel: String,
     /// Whether what is told on it arrives.
     wake: OnceLock<Wake>,
-    ports: [Port; 2],
+    /// One for each use.
+    ports: [Port<Link>; 2],
 }
 
 /// What a connection is for.
@@ -60,17 +57,6 @@ pub(crate) enum Use {
     /// Verbs that others wait for.
     Keep,
 }
-
-/// Where one connection is kept.
-#[derive(Debug, Default)]
-struct Port {
-    link: Mutex<Option<Arc<Link>>>,
-    /// Shared by all who wait for it. It goes on where it was when those who waited have given up: a connection may
-    /// take longer to make than a verb may last.
-    connecting: Mutex<Option<Connecting>>,
-}
-
-type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
 
 impl Links {
     pub(crate) fn new(
@@ -88,7 +74,7 @@ impl Links {
             news,
             channel,
             wake: OnceLock::new(),
-            ports: Default::default(),
+            ports: std::array::from_fn(|_| Port::new(Link::works)),
         }
     }
 
@@ -171,30 +157,18 @@ impl Links {
         if let Some(link) = port.working() {
             return Ok(link);
         }
-        let connecting = {
-            let mut connecting = lock(&port.connecting);
-            if let Some(link) = port.working() {
-                return Ok(link);
-            }
-            let listens = purpose == Use::Attempt && self.wake.get() == Some(&Wake::Push);
-            let usual = match purpose {
-                Use::Attempt => LONGEST,
-                Use::Keep => Limits { wait: SHORT_WAIT, ..LONGEST },
-            };
-            let ear = Ear { channel: self.channel.clone(), listens, usual };
-            let start =
-                || open(self.options.clone(), self.trust.clone(), self.news.clone(), ear).boxed().shared();
-            connecting.get_or_insert_with(start).clone()
+        let start = || open(self.options.clone(), self.trust.clone(), self.news.clone(), self.ear(purpose));
+        port.get(start).await
+    }
+
+    /// What a connection for this use is to hear, and its limits.
+    fn ear(&self, purpose: Use) -> Ear {
+        let listens = purpose == Use::Attempt && self.wake.get() == Some(&Wake::Push);
+        let usual = match purpose {
+            Use::Attempt => LONGEST,
+            Use::Keep => Limits { wait: SHORT_WAIT, ..LONGEST },
         };
-        let outcome = connecting.clone().await;
-        let mut current = lock(&port.connecting);
-        if current.as_ref().is_some_and(|current| current.ptr_eq(&connecting)) {
-            *current = None;
-            if let Ok(link) = &outcome {
-                *lock(&port.link) = Some(link.clone());
-            }
-        }
-        outcome
+        Ear { channel: self.channel.clone(), listens, usual }
     }
 }
 
@@ -219,15 +193,4 @@ async fn open(
         }
     }
     Err(last.unwrap_or_else(|| Error::invalid("the URL has no host")))
-}
-
-impl Port {
-    fn working(&self) -> Option<Arc<Link>> {
-        lock(&self.link).as_ref().filter(|link| link.works()).cloned()
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What these guard is changed in single steps, so a panic elsewhere leaves it whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,12 +9,8 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
 use redis::Value;
-use tenure_core::{Address, ClaimId, Error, ErrorKind, Op, Result};
+use tenure_core::{Address, ClaimId, Error, ErrorKind, Op, Port, Result};
 
 use crate::{
     ENGINE,
@@ -55,18 +51,7 @@ pub(crate) enum Use {
 }
 
 /// One for each use.
-type Ports = [Arc<Port>; 2];
-
-/// Where one connection is kept.
-#[derive(Debug, Default)]
-struct Port {
-    link: Mutex<Option<Arc<Link>>>,
-    /// Shared by all who wait for it. It goes on where it was when those who waited have given up: a connection may
-    /// take longer to make than a verb may last.
-    connecting: Mutex<Option<Connecting>>,
-}
-
-type Connecting = Shared<BoxFuture<'static, Result<Arc<Link>>>>;
+type Ports = [Arc<Port<Link>>; 2];
 
 /// One run of a script.
 pub(crate) struct Call<'a> {
@@ -253,7 +238,7 @@ impl Links {
     fn forget_strangers(&self) {
         let owners = self.map.owners();
         lock(&self.ports).retain(|address, ports| {
-            let used = |port: &Arc<Port>| Arc::strong_count(port) > 1 || port.working().is_some();
+            let used = |port: &Arc<Port<Link>>| Arc::strong_count(port) > 1 || port.working().is_some();
             owners.contains(address) || self.options.hosts.contains(address) || ports.iter().any(used)
         });
     }
@@ -263,30 +248,17 @@ impl Links {
         if let Some(link) = port.working() {
             return Ok(link);
         }
-        let connecting = {
-            let mut connecting = lock(&port.connecting);
-            if let Some(link) = port.working() {
-                return Ok(link);
-            }
-            let start = || open(address.clone(), self.options.clone(), self.news.clone()).boxed().shared();
-            connecting.get_or_insert_with(start).clone()
-        };
-        let outcome = connecting.clone().await;
-        let mut current = lock(&port.connecting);
-        if current.as_ref().is_some_and(|current| current.ptr_eq(&connecting)) {
-            *current = None;
-            if let Ok(link) = &outcome {
-                *lock(&port.link) = Some(link.clone());
-            }
-        }
-        outcome
+        port.get(|| open(address.clone(), self.options.clone(), self.news.clone())).await
     }
 
-    fn port(&self, address: &Address, purpose: Use) -> Arc<Port> {
+    fn port(&self, address: &Address, purpose: Use) -> Arc<Port<Link>> {
         let mut ports = lock(&self.ports);
         let port = match ports.get(address) {
             Some(ports) => &ports[purpose as usize],
-            None => &ports.entry(address.clone()).or_default()[purpose as usize],
+            None => {
+                let new = || std::array::from_fn(|_| Arc::new(Port::new(Link::works)));
+                &ports.entry(address.clone()).or_insert_with(new)[purpose as usize]
+            }
         };
         port.clone()
     }
@@ -329,12 +301,6 @@ async fn open(address: Address, options: Arc<RedisOptions>, news: Arc<News>) -> 
         return Err(Error::unavailable(Op::Connect, message).with_engine(ENGINE).not_applied());
     }
     Ok(link)
-}
-
-impl Port {
-    fn working(&self) -> Option<Arc<Link>> {
-        lock(&self.link).as_ref().filter(|link| link.works()).cloned()
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
