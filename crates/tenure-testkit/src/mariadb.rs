@@ -10,10 +10,16 @@ mod template;
 pub use options::MariaDbOptions;
 pub use server::MariaDb;
 
+use std::time::Duration;
+
 use crate::{Result, programs::need};
 
 /// The database that every server has, empty.
 pub const DATABASE: &str = "tenure";
+
+/// How long to leave `information_schema.INNODB_TRX` alone before each look: the server makes that table anew only if
+/// nobody has looked at it for a tenth of a second, so that whoever looks more often sees the same for ever.
+pub const LOOK_AGAIN: Duration = Duration::from_millis(110);
 
 /// Says which package is missing, if one is.
 ///

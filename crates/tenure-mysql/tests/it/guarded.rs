@@ -13,7 +13,7 @@ use tenure_testkit::{
     sql::Session,
 };
 
-use crate::support::{claim, deadlines, exclusive, hash, hold, let_go, open, until_waiting, wait, within};
+use crate::support::{claim, deadlines, exclusive, hash, hold, let_go, open, wait, within};
 
 const LEVELS: [&str; 4] = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
@@ -80,7 +80,7 @@ async fn nobody_comes_between_the_answer_and_the_commit() -> Result {
         within("the lease ends", lapse).await??;
         let commits = Arc::new(AtomicBool::new(false));
         let taking = tokio::spawn(take(other.clone(), exclusive(&key)?, commits.clone()));
-        until_waiting(server).await?;
+        server.until_waiting().await?;
         commits.store(true, Ordering::SeqCst);
         session.sql("COMMIT")?;
         let next = taking.await.map_err(|err| Failure::new(err.to_string()))??;
@@ -169,7 +169,7 @@ async fn the_answer_is_as_of_the_end_of_the_wait() -> Result {
             let mut other = server.admin()?;
             other.sql(&format!("BEGIN; SELECT * FROM tenure_lines WHERE h = {h} FOR UPDATE"))?;
             session.send(check(&first, seq)?.text())?;
-            until_waiting(server).await?;
+            server.until_waiting().await?;
             other.sql(&format!("{change} WHERE h = {h}; COMMIT"))?;
             let rows = session.receive()?;
             ensure_eq!(rows, [["0"]], "after `{change}` at {level}");

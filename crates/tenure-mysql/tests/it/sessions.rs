@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use tenure_core::{Engine, ErrorKind, Fences, Grade, Renewal};
 use tenure_testkit::{Failure, Result, ensure, ensure_eq, mariadb::MariaDb};
 
-use crate::support::{
-    exclusive, hash, hold, let_go, line, open, renew, says, server, until_waiting, wait, within,
-};
+use crate::support::{exclusive, hash, hold, let_go, line, open, renew, says, server, wait, within};
 
 /// Every isolation level, time zone and mode that a server may give its sessions is as good as another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +59,7 @@ async fn the_clock_is_read_after_the_wait() -> Result {
         let (engine, second) = (engine.clone(), second.clone());
         tokio::spawn(async move { wait(&engine, &second).await })
     };
-    until_waiting(server).await?;
+    server.until_waiting().await?;
     let before = micros(server)?;
     other.sql("COMMIT")?;
     let busy = attempt.await.map_err(|err| Failure::new(err.to_string()))??;
@@ -156,7 +154,7 @@ async fn the_victim_of_a_deadlock_has_done_nothing() -> Result {
         let (engine, second) = (engine.clone(), second.clone());
         tokio::spawn(async move { engine.attempt(&second).await })
     };
-    until_waiting(&server).await?;
+    server.until_waiting().await?;
     other.sql(&format!("UPDATE tenure_lines SET turns = turns + 1 WHERE h = {h}"))?;
     let err = within("the attempt ends", attempt).await?.map_err(|err| Failure::new(err.to_string()))?.err();
     says(

@@ -75,19 +75,3 @@ pub(crate) fn deadlines(server: &MariaDb, key: &str, to: &str) -> Result {
     ))?;
     Ok(())
 }
-
-/// Waits until some transaction waits for a row.
-pub(crate) async fn until_waiting(server: &MariaDb) -> Result {
-    let look = async {
-        loop {
-            let rows = server
-                .sql("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'")?;
-            if rows[0][0] != "0" {
-                return Ok(());
-            }
-            // The server looks anew only for who has not asked for a tenth of a second.
-            tokio::time::sleep(Duration::from_millis(110)).await;
-        }
-    };
-    within("somebody waits", look).await?
-}

@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    DATABASE,
+    DATABASE, LOOK_AGAIN,
     options::MariaDbOptions,
     template::{USER, template},
 };
 use crate::{
-    Failure, Result, ensure,
+    Failure, Result, ensure, own,
     process::{Launch, Port, Room, Server, WallClock},
     programs::{copy, find, missing, unless_root},
     sql::{Client, Rows, Session},
@@ -164,6 +164,26 @@ impl MariaDb {
     pub fn wall_clock(&self) -> Result<f64> {
         let time = self.sql("SELECT UNIX_TIMESTAMP(SYSDATE(6))")?.concat().concat();
         time.parse().map_err(|_| Failure::of_the_trial(format!("its time is `{time}`")))
+    }
+
+    /// Waits until some transaction waits for a row.
+    ///
+    /// # Errors
+    /// If none does within the limit, or the server does not answer.
+    pub async fn until_waiting(&self) -> Result {
+        let waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
+        own::within("some transaction waits for a row", async {
+            loop {
+                // One at a time: whoever looks keeps the others from seeing anything new.
+                static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+                let _alone = LOOK.lock().await;
+                tokio::time::sleep(LOOK_AGAIN).await;
+                if self.sql(waits)? != [["0"]] {
+                    return Ok(());
+                }
+            }
+        })
+        .await?
     }
 
     /// Gives statements on a connection of its own, as the administrator.

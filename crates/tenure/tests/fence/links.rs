@@ -9,7 +9,10 @@ use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tenure::fence::{Database, Sql};
-use tenure_testkit::{mariadb::MariaDb, postgres::Postgres};
+use tenure_testkit::{
+    mariadb::{LOOK_AGAIN, MariaDb},
+    postgres::Postgres,
+};
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::bed::LIMIT;
@@ -59,10 +62,10 @@ pub(crate) async fn until_somebody_waits<L: Link>(whose: Waiter<'_>) {
     };
     let (mut link, began) = (L::open().await, Instant::now());
     loop {
-        // MariaDB makes that table anew only if nobody has looked at it for a tenth of a second.
+        // One at a time: whoever looks keeps the others from seeing anything new.
         static LOOK: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
         let _alone = LOOK.lock().await;
-        tokio::time::sleep(Duration::from_millis(if L::IS_MYSQL { 110 } else { 3 })).await;
+        tokio::time::sleep(if L::IS_MYSQL { LOOK_AGAIN } else { Duration::from_millis(3) }).await;
         if link.one(&format!("SELECT COUNT(*) FROM {all} AND {whose}")).await != "0" {
             return;
         }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use tenure::Loss;
 
 use crate::bed::{
-    LIMIT, Work, client, empties, eventually, gets, millis, renewed_since, runs_down_to, secs, server, told,
-    value, waits, within,
+    Work, client, empties, gets, millis, renewed_since, runs_down_to, secs, server, told, value, waits,
+    within,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,12 +74,7 @@ async fn a_deadlock_costs_time_and_nothing_else() {
         )
         .unwrap();
     let release = tokio::spawn(held.release());
-    let waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
-    let blocked = async || match value(&server, waits) {
-        none if none == "0" => Err("it does not wait".to_owned()),
-        _ => Ok(()),
-    };
-    eventually("the release waits for the row", LIMIT, blocked).await;
+    server.until_waiting().await.unwrap();
     other.sql("SELECT * FROM tenure_lines FOR UPDATE").unwrap();
     let deadlocks = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'").unwrap();
     assert_ne!(deadlocks[0][1], "0", "there was no deadlock");
