@@ -178,3 +178,6 @@ impl fmt::Debug for Wire {
         write!(f, "Wire({})", if self.has_ended() { "ended" } else { "works" })
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
