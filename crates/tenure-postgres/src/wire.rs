@@ -179,5 +179,6 @@ impl fmt::Debug for Wire {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
