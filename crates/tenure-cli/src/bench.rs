@@ -71,7 +71,7 @@ fn failure(trouble: Trouble) -> Failure {
         Trouble::Engine(err) => return engine::config(err),
         Trouble::Usage(_) => exit::USAGE,
         Trouble::Unavailable(_) => exit::UNAVAILABLE,
-        Trouble::Interrupted(signal) => Code(u8::try_from(128 + signal).unwrap_or(exit::INTERNAL.0)),
+        Trouble::Interrupted(signal) => exit::signalled(signal),
         Trouble::Internal(_) => exit::INTERNAL,
     };
     Failure::new(code, trouble.to_string())

@@ -90,6 +90,11 @@ pub(crate) fn die_by(signal: i32) -> Code {
     // The job may have left a core; another one of this process would only mislead.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = signal_hook::low_level::emulate_default_handler(signal);
+    signalled(signal)
+}
+
+/// What a shell says of a program that this signal ended.
+pub(crate) fn signalled(signal: i32) -> Code {
     Code(u8::try_from(128 + signal).unwrap_or(INTERNAL.0))
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn main(on: &On, args: &VerifyArgs) -> Result<Code, Failure> {
     if let Some(path) = &args.html {
         out::page(path, &page::page(&result))?;
     }
-    Ok(result.interrupted.map_or_else(|| code(result.outcome()), signalled))
+    Ok(result.interrupted.map_or_else(|| code(result.outcome()), exit::signalled))
 }
 
 /// Runs the wrong ways. One that gets away fails the run.
@@ -81,17 +81,12 @@ fn run(options: &Options, watch: &mut dyn Watch) -> Result<RunResult, Failure> {
     engine::block_on(async { tenure_verify::run(options, watch).await.map_err(failure) })
 }
 
-/// What a shell says of a program that this signal ended.
-fn signalled(signal: i32) -> Code {
-    Code(u8::try_from(128 + signal).unwrap_or(exit::INTERNAL.0))
-}
-
 fn failure(trouble: Trouble) -> Failure {
     let code = match trouble {
         Trouble::Engine(err) => return engine::config(err),
         Trouble::Usage(_) => exit::USAGE,
         Trouble::Unavailable(_) => exit::UNAVAILABLE,
-        Trouble::Interrupted(signal) => signalled(signal),
+        Trouble::Interrupted(signal) => exit::signalled(signal),
         Trouble::Internal(_) => exit::INTERNAL,
     };
     Failure::new(code, trouble.to_string())
