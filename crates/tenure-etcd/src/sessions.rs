@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use tenure_core::{BootClock, Claim, ClaimId, Clock, Error, Key, Losses, Mode, Moment, Op, Result, Seq};
+use tenure_core::{
+    BootClock, Claim, ClaimId, Clock, Error, Held, Key, Losses, Mode, Moment, Op, Result, Seq,
+};
 use tokio::time::timeout;
 
 use crate::{
@@ -295,6 +297,16 @@ impl Sessions {
 
     pub(crate) fn known(&self, id: ClaimId) -> Option<Known> {
         lock(&self.table).places.get(&id).cloned()
+    }
+
+    /// Shows what is known of the place of each of these, in their order.
+    pub(crate) fn of_each<'a, T>(
+        &self,
+        holds: &[Held<'a>],
+        mut see: impl FnMut(&Held<'a>, Option<&Known>) -> T,
+    ) -> Vec<T> {
+        let table = lock(&self.table);
+        holds.iter().map(|hold| see(hold, table.places.get(&hold.claim.id))).collect()
     }
 
     /// Notes a place, unless its lease has ended meanwhile.
