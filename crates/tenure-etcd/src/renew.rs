@@ -3,7 +3,7 @@
 //! A client may hold very many places, and hears nothing new of almost all of them: so what is done for each is a look at
 //! what is known of it, and no more.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tenure_core::{Claim, ClaimId, Held, Op, Renewal, Result};
 
@@ -19,54 +19,64 @@ const OP: Op = Op::Renew;
 impl EtcdEngine {
     pub(crate) async fn renew_(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
         let asked = self.sessions.now();
-        let leases = match self.kept(holds) {
-            Kept { leases, unknown } if unknown.is_empty() => leases,
-            Kept { unknown, .. } => {
-                for claim in unknown {
-                    self.recognise(OP, claim).await?;
-                }
-                self.kept(holds).leases
+        let mut kept = self.kept(holds);
+        if !kept.unknown.is_empty() {
+            for claim in kept.unknown {
+                self.recognise(OP, claim).await?;
             }
-        };
-        let beats = leases.iter().map(|session| self.sessions.beat(OP, session));
+            kept = self.kept(holds);
+        }
+        let beats = kept.leases.iter().map(|session| self.sessions.beat(OP, session));
         let beats = futures_util::future::try_join_all(beats);
         // A few are looked at one by one as well: somebody may have deleted a place by hand.
         futures_util::try_join!(beats, self.look_at(holds))?;
-        let stands =
-            |hold: &Held<'_>, place: Option<&Known>| match place.filter(|place| place.seq == hold.seq) {
-                Some(place) if place.session.seconds < seconds(hold.claim.ttl.get()) => Err(place.clone()),
-                Some(place) => Ok(Renewal::Renewed(Some(place.session.left(asked, hold.claim.ttl)))),
-                None => Ok(Renewal::Lost),
-            };
+        if self.sessions.gone() != kept.gone {
+            kept = self.kept(holds);
+        }
+        let left: Vec<Duration> = kept.leases.iter().map(|session| session.lives_for(asked)).collect();
         let mut answers = Vec::with_capacity(holds.len());
-        for (hold, answer) in holds.iter().zip(self.sessions.of_each(holds, stands)) {
-            answers.push(match answer {
-                Ok(answer) => answer,
-                Err(place) => match self.move_on(hold.claim, &place).await? {
-                    Some(longer) => Renewal::Renewed(Some(longer.left(asked, hold.claim.ttl))),
-                    None => Renewal::Lost,
-                },
+        for (hold, lease) in holds.iter().zip(kept.by) {
+            let ttl = hold.claim.ttl;
+            answers.push(match lease {
+                Some(lease) if kept.leases[lease].seconds < seconds(ttl.get()) => {
+                    match self.move_on(hold).await? {
+                        Some(longer) => Renewal::Renewed(Some(longer.left(asked, ttl))),
+                        None => Renewal::Lost,
+                    }
+                }
+                Some(lease) => Renewal::Renewed(Some(left[lease].min(ttl.get()))),
+                None => Renewal::Lost,
             });
         }
         Ok(answers)
     }
 
-    /// Which leases keep these places, each once.
+    /// Finds which leases keep these places.
     fn kept<'a>(&self, holds: &[Held<'a>]) -> Kept<'a> {
-        let mut kept = Kept { leases: Vec::new(), unknown: Vec::new() };
-        self.sessions.of_each(holds, |hold, place| match place {
-            Some(place) if kept.leases.iter().any(|session| Arc::ptr_eq(session, &place.session)) => {}
-            Some(place) => kept.leases.push(place.session.clone()),
-            None => kept.unknown.push(hold.claim),
+        let (gone, mut leases, mut unknown) = (self.sessions.gone(), Vec::new(), Vec::new());
+        let by = self.sessions.of_each(holds, |hold, place| {
+            let Some(place) = place else {
+                unknown.push(hold.claim);
+                return None;
+            };
+            let of_place = |session: &Arc<Session>| Arc::ptr_eq(session, &place.session);
+            let at = leases.iter().position(of_place).unwrap_or_else(|| {
+                leases.push(place.session.clone());
+                leases.len() - 1
+            });
+            (place.seq == hold.seq).then_some(at)
         });
-        kept
+        Kept { gone, leases, by, unknown }
     }
 
     /// Moves a place to a lease that is long enough for its claim; `None` if it is gone.
-    async fn move_on(&self, claim: &Claim, place: &Known) -> Result<Option<Arc<Session>>> {
+    async fn move_on(&self, hold: &Held<'_>) -> Result<Option<Arc<Session>>> {
+        let claim = hold.claim;
+        let known = self.sessions.known(claim.id).filter(|known| known.seq == hold.seq);
+        let Some(place) = known else { return Ok(None) };
         let longer = self.sessions.fresh(OP, claim).await?;
         let words = Words { ttl: claim.ttl.get(), ..place.words(claim) };
-        Ok(self.put_again(OP, place, words, &longer, claim).await?.then_some(longer))
+        Ok(self.put_again(OP, &place, words, &longer, claim).await?.then_some(longer))
     }
 
     async fn look_at(&self, holds: &[Held<'_>]) -> Result<()> {
@@ -91,7 +101,12 @@ impl EtcdEngine {
 
 /// What is known of the places that are to be renewed.
 struct Kept<'a> {
+    /// How many places were gone when it was asked: while it is the same number, the rest is still so.
+    gone: u64,
+    /// The leases that keep them, each once.
     leases: Vec<Arc<Session>>,
-    /// Claims of which nothing is.
+    /// Which of these keeps each; `None` for one that is not there.
+    by: Vec<Option<usize>>,
+    /// Claims of which nothing is known.
     unknown: Vec<&'a Claim>,
 }

@@ -2,7 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, Weak, atomic::Ordering},
+    hash::{BuildHasherDefault, Hasher},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -37,6 +41,8 @@ pub(crate) struct Sessions {
     pub(crate) names: Names,
     pub(crate) spots: Spots,
     table: Mutex<Table>,
+    /// How many places were found to be gone, ever: raised with the table locked.
+    gone: AtomicU64,
     /// Held while a lease is being asked for.
     opening: tokio::sync::Mutex<()>,
     /// Keeps graves for as long as an attempt may be late.
@@ -50,7 +56,27 @@ pub(crate) struct Sessions {
 struct Table {
     /// One for each lease time.
     sessions: HashMap<u64, Arc<Session>>,
-    places: HashMap<ClaimId, Known>,
+    places: HashMap<ClaimId, Known, BuildHasherDefault<InTurn>>,
+}
+
+/// Puts claims into a table in the order in which they were drawn, so that a renewal, which asks for many in that order,
+/// finds them side by side. This client draws them itself: nobody can choose ids that meet.
+#[derive(Debug, Default)]
+struct InTurn(u64);
+
+impl Hasher for InTurn {
+    fn finish(&self) -> u64 {
+        // A table tells neighbours apart by the upmost bits.
+        self.0 ^ self.0 << 57
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u128(&mut self, id: u128) {
+        self.0 ^= id as u64;
+    }
 }
 
 /// A place of this client. There may be many: what its claim has too is not kept here.
@@ -109,6 +135,7 @@ impl Sessions {
             names,
             spots: Spots::new(),
             table: Mutex::default(),
+            gone: AtomicU64::new(0),
             opening: tokio::sync::Mutex::default(),
             graves: tokio::sync::Mutex::default(),
             losses: Losses::default(),
@@ -275,7 +302,9 @@ impl Sessions {
                 table.sessions.remove(&session.seconds);
             }
             let gone = table.places.extract_if(|_, known| Arc::ptr_eq(&known.session, session));
-            gone.map(|(id, known)| (id, known.seq)).collect()
+            let gone: Vec<_> = gone.map(|(id, known)| (id, known.seq)).collect();
+            self.gone.fetch_add(gone.len() as u64, Ordering::AcqRel);
+            gone
         };
         self.losses.tell(gone);
     }
@@ -285,9 +314,15 @@ impl Sessions {
         let mut table = lock(&self.table);
         if table.places.get(&id).is_some_and(|now| now.seq == known.seq) {
             table.places.remove(&id);
+            self.gone.fetch_add(1, Ordering::AcqRel);
             drop(table);
             self.losses.tell([(id, known.seq)]);
         }
+    }
+
+    /// How many places were found to be gone so far: if it is what it was, what was known then still stands.
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Acquire)
     }
 
     /// Resolves with places that are gone though nobody asked.
@@ -315,13 +350,19 @@ impl Sessions {
         let lives = known.session.lives();
         if lives {
             self.spots.asked(id);
-            table.places.insert(id, known);
+            let seq = known.seq;
+            if table.places.insert(id, known).is_some_and(|before| before.seq != seq) {
+                self.gone.fetch_add(1, Ordering::AcqRel);
+            }
         }
         lives
     }
 
     pub(crate) fn forget(&self, id: ClaimId) {
-        lock(&self.table).places.remove(&id);
+        let mut table = lock(&self.table);
+        if table.places.remove(&id).is_some() {
+            self.gone.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// Forgets a claim that is released.
@@ -493,6 +534,8 @@ fn judge(lives: &pb::LeaseLives, look: &pb::RangeResponse) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
     use super::*;
 
     fn judged(ttl: i64, there: bool, terms: [Option<u64>; 2]) -> Verdict {
@@ -501,6 +544,22 @@ mod tests {
         let kv = pb::KeyValue { mod_revision: 7, ..Default::default() };
         let kvs = if there { vec![kv] } else { Vec::new() };
         judge(&pb::LeaseLives { header: one, ttl }, &pb::RangeResponse { header: two, kvs, more: false })
+    }
+
+    #[test]
+    fn claims_lie_in_a_table_as_they_were_drawn() {
+        let hash = |id: ClaimId| BuildHasherDefault::<InTurn>::default().hash_one(id);
+        let process = ClaimId::fresh().to_bytes();
+        let drawn = |count: u64| {
+            let mut bytes = process;
+            bytes[10..].copy_from_slice(&count.to_be_bytes()[2..]);
+            hash(ClaimId::from_bytes(bytes))
+        };
+        for count in 0..1000 {
+            let (one, next) = (drawn(count), drawn(count + 1));
+            assert_eq!((next as u32).wrapping_sub(one as u32), 1, "not side by side");
+            assert_ne!(next >> 57, one >> 57, "a table takes neighbours for the same");
+        }
     }
 
     #[test]
