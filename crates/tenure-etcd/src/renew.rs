@@ -9,7 +9,7 @@ use tenure_core::{Claim, ClaimId, Held, Op, Renewal, Result};
 
 use crate::{
     engine::EtcdEngine,
-    session::{Session, seconds},
+    session::{Beat, Session, seconds},
     sessions::{CHUNK, Known},
     words::Words,
 };
@@ -29,8 +29,8 @@ impl EtcdEngine {
         let beats = kept.leases.iter().map(|session| self.sessions.beat(OP, session));
         let beats = futures_util::future::try_join_all(beats);
         // A few are looked at one by one as well: somebody may have deleted a place by hand.
-        futures_util::try_join!(beats, self.look_at(holds))?;
-        if self.sessions.gone() != kept.gone {
+        let (beats, ()) = futures_util::try_join!(beats, self.look_at(holds))?;
+        if beats.contains(&Beat::Ended) || self.sessions.gone() != kept.gone {
             kept = self.kept(holds);
         }
         let left: Vec<Duration> = kept.leases.iter().map(|session| session.lives_for(asked)).collect();
@@ -101,7 +101,7 @@ impl EtcdEngine {
 
 /// What is known of the places that are to be renewed.
 struct Kept<'a> {
-    /// How many places were gone when it was asked: while it is the same number, the rest is still so.
+    /// How many places were gone or moved when it was asked: while it is the same number, the rest is still so.
     gone: u64,
     /// The leases that keep them, each once.
     leases: Vec<Arc<Session>>,

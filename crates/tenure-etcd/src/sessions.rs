@@ -41,7 +41,7 @@ pub(crate) struct Sessions {
     pub(crate) names: Names,
     pub(crate) spots: Spots,
     table: Mutex<Table>,
-    /// How many places were found to be gone, ever: raised with the table locked.
+    /// How many places were found to be gone, or to be kept by another lease, ever: raised with the table locked.
     gone: AtomicU64,
     /// Held while a lease is being asked for.
     opening: tokio::sync::Mutex<()>,
@@ -295,9 +295,10 @@ impl Sessions {
 
     /// A lease has ended, and with it all its places.
     pub(crate) fn bury(&self, session: &Arc<Session>) {
-        session.end();
         let gone: Vec<(ClaimId, Seq)> = {
             let mut table = lock(&self.table);
+            // Whoever sees that it has ended, and then looks at the table, finds none of its places.
+            session.end();
             if table.sessions.get(&session.seconds).is_some_and(|other| Arc::ptr_eq(other, session)) {
                 table.sessions.remove(&session.seconds);
             }
@@ -320,7 +321,8 @@ impl Sessions {
         }
     }
 
-    /// How many places were found to be gone so far: if it is what it was, what was known then still stands.
+    /// How many places were found to be gone or moved so far: if it is what it was, what was known then still stands, but
+    /// for what was released.
     pub(crate) fn gone(&self) -> u64 {
         self.gone.load(Ordering::Acquire)
     }
@@ -350,8 +352,9 @@ impl Sessions {
         let lives = known.session.lives();
         if lives {
             self.spots.asked(id);
-            let seq = known.seq;
-            if table.places.insert(id, known).is_some_and(|before| before.seq != seq) {
+            let (seq, session) = (known.seq, known.session.clone());
+            let before = table.places.insert(id, known);
+            if before.is_some_and(|before| before.seq != seq || !Arc::ptr_eq(&before.session, &session)) {
                 self.gone.fetch_add(1, Ordering::AcqRel);
             }
         }

@@ -148,6 +148,10 @@ impl Watchdog {
         let mut holds = lock(&self.holds);
         if holds.slots.get(at).is_some_and(|watched| Arc::ptr_eq(&watched.hold, hold)) {
             let watched = holds.slots.remove(at);
+            if holds.slots.is_empty() {
+                // Nothing is left to look at the clock for.
+                holds.soonest = None;
+            }
             drop(holds);
             // The guard may have seen its deadline pass before this task did.
             if !watched.lost
