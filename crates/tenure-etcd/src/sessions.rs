@@ -565,6 +565,39 @@ mod tests {
         }
     }
 
+    /// A renewal looks at what it knows before it asks, and not again afterwards if this number is the same.
+    #[test]
+    fn whatever_ends_or_moves_a_place_is_counted() {
+        let mut url = "etcd://h".parse().unwrap();
+        let options = crate::EtcdOptions::from_url(&mut url).unwrap();
+        let sessions = Sessions::new(Links::new(options, None), Names::new("tenure"));
+        let session = |lease| Arc::new(Session::new(lease, 15, sessions.now(), Duration::from_secs(15), 1));
+        let (id, one, other) = (ClaimId::fresh(), session(1), session(2));
+        let words = Words::read(format!("1 {id} shared 1 1 stands\n\n").as_bytes()).unwrap();
+        let place = |seq, session: &Arc<Session>| {
+            let (key, spot) = (Key::new("k").unwrap(), Spot { client: 1, number: 1 });
+            Known::new(key, spot, Seq::new(seq).unwrap(), session.clone(), &words)
+        };
+        let counted = |change: &dyn Fn()| {
+            let before = sessions.gone();
+            change();
+            sessions.gone() - before
+        };
+        let note = |seq, session: &Arc<Session>| assert!(sessions.note(id, place(seq, session)));
+        assert_eq!(counted(&|| note(7, &one)), 0, "a new place");
+        assert_eq!(counted(&|| note(7, &one)), 0, "the same again");
+        assert_eq!(counted(&|| note(8, &one)), 1, "another number");
+        assert_eq!(counted(&|| note(8, &other)), 1, "another lease");
+        assert_eq!(counted(&|| sessions.bury(&one)), 0, "the end of a lease that keeps nothing");
+        assert_eq!(counted(&|| sessions.lose(id, &place(7, &other))), 0, "the loss of one that is not there");
+        assert_eq!(counted(&|| sessions.lose(id, &place(8, &other))), 1, "a loss");
+        note(9, &other);
+        assert_eq!(counted(&|| sessions.forget(id)), 1, "one that is forgotten");
+        note(9, &other);
+        assert_eq!(counted(&|| sessions.bury(&other)), 1, "the end of a lease");
+        assert!(!sessions.note(id, place(9, &other)), "a place of a lease that has ended");
+    }
+
     #[test]
     fn a_lease_lives_if_it_was_kept_alive_and_read_under_one_leader() {
         let lives = Verdict::Lives { granted: Duration::from_secs(15), written: 7 };
