@@ -89,25 +89,32 @@ fn waits_holds_renewals_and_losses_are_counted() {
 /// Nobody asks the guards here: it is the watchdog that sees each of them end.
 #[test]
 fn a_loss_is_counted_within_a_second_though_a_renewal_hangs() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    metrics::with_local_recorder(&recorder, || {
-        runtime.block_on(async {
-            let bed = Bed::new();
-            let (client, faults, clock) = bed.jumpy();
-            let hanging = faults.hold(Verb::Renew, Nth::EVERY);
-            let _renewed = client.mutex("renewed").unwrap().ttl(secs(3600)).acquire().await.unwrap();
-            let _fixed = client.mutex("fixed").unwrap().fixed_lease(secs(1300)).acquire().await.unwrap();
-            // For ten minutes.
-            hanging.reached_by(1).await;
-            tokio::time::sleep(secs(100)).await;
-            assert_eq!(read(&snapshotter, "tenure_lost_total", "expired"), 1.0, "of the fixed lease");
-            clock.jump(secs(3600));
-            tokio::time::sleep(millis(1100)).await;
-            // A snapshot begins the count anew.
-            assert_eq!(read(&snapshotter, "tenure_lost_total", "expired"), 1.0, "of the one to be renewed");
+    for another_ends_meanwhile in [false, true] {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        // A snapshot begins the count anew.
+        let lost = || read(&snapshotter, "tenure_lost_total", "expired");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        metrics::with_local_recorder(&recorder, || {
+            runtime.block_on(async {
+                let bed = Bed::new();
+                let (client, faults, clock) = bed.jumpy();
+                let hanging = faults.hold(Verb::Renew, Nth::EVERY);
+                let _renewed = client.mutex("renewed").unwrap().ttl(secs(3600)).acquire().await.unwrap();
+                let mut fixed = None;
+                if another_ends_meanwhile {
+                    let mutex = client.mutex("fixed").unwrap().fixed_lease(secs(1300));
+                    fixed = Some(mutex.acquire().await.unwrap());
+                }
+                // For ten minutes.
+                hanging.reached_by(1).await;
+                tokio::time::sleep(secs(100)).await;
+                assert_eq!(lost(), if fixed.is_some() { 1.0 } else { 0.0 }, "of a fixed lease");
+                clock.jump(secs(3600));
+                tokio::time::sleep(millis(1100)).await;
+                assert_eq!(lost(), 1.0, "of the one to be renewed");
+            });
         });
-    });
+    }
 }
