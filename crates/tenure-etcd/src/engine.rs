@@ -1,10 +1,6 @@
 //! The verbs.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use tenure_core::{
@@ -19,8 +15,8 @@ use crate::{
     names::Names,
     pb,
     place::nonsense,
-    session::{Beat, Session, seconds},
-    sessions::{CHUNK, Known, Sessions, delete_all, txn},
+    session::{Beat, Session},
+    sessions::{Known, Sessions, delete_all, txn},
     spots::Spot,
     tls::Trust,
     turn::turn,
@@ -54,81 +50,8 @@ impl EtcdEngine {
         Ok(Arc::new(Self { sessions, identity, guarantees }))
     }
 
-    async fn renew_(&self, holds: &[Held<'_>]) -> Result<Vec<Renewal>> {
-        const OP: Op = Op::Renew;
-        let asked = self.sessions.now();
-        let mut known = Vec::with_capacity(holds.len());
-        let mut sessions: HashMap<i64, Arc<Session>> = HashMap::new();
-        for hold in holds {
-            let place = match self.sessions.known(hold.claim.id) {
-                Some(place) => Some(place),
-                None => self.recognise(OP, hold.claim).await?,
-            };
-            let place = place.filter(|place| place.seq == hold.seq);
-            if let Some(place) = &place {
-                sessions.insert(place.session.lease, place.session.clone());
-            }
-            known.push(place);
-        }
-        let beats = sessions.values().map(|session| self.sessions.beat(OP, session));
-        let beats = futures_util::future::try_join_all(beats);
-        // A few are looked at one by one as well: somebody may have deleted a place by hand.
-        futures_util::try_join!(beats, self.look_at(&known, holds))?;
-        let mut answers = Vec::with_capacity(holds.len());
-        for (hold, place) in holds.iter().zip(known) {
-            answers.push(match place {
-                Some(place) if self.sessions.known(hold.claim.id).is_some_and(|now| now.seq == place.seq) => {
-                    self.renewed(hold, place, asked).await?
-                }
-                _ => Renewal::Lost,
-            });
-        }
-        Ok(answers)
-    }
-
-    /// A hold that lives on: for how long.
-    async fn renewed(&self, hold: &Held<'_>, place: Known, asked: tenure_core::Moment) -> Result<Renewal> {
-        let (claim, mut session) = (hold.claim, place.session.clone());
-        if session.seconds < seconds(claim.ttl.get()) {
-            let longer = self.sessions.fresh(Op::Renew, claim).await?;
-            if !self
-                .put_again(
-                    Op::Renew,
-                    &place,
-                    Words { ttl: claim.ttl.get(), ..place.words(claim) },
-                    &longer,
-                    claim,
-                )
-                .await?
-            {
-                return Ok(Renewal::Lost);
-            }
-            session = longer;
-        }
-        Ok(Renewal::Renewed(Some(session.left(asked, claim.ttl))))
-    }
-
-    async fn look_at(&self, known: &[Option<Known>], holds: &[Held<'_>]) -> Result<()> {
-        if known.is_empty() || known.len() > CHUNK {
-            return Ok(());
-        }
-        let link = self.sessions.links.at(Op::Renew).await?;
-        let there: Vec<(ClaimId, &Known)> = holds
-            .iter()
-            .zip(known)
-            .filter_map(|(hold, known)| Some((hold.claim.id, known.as_ref()?)))
-            .collect();
-        let stands = self.sessions.standing(Op::Renew, &link, there.iter().copied()).await?;
-        for ((id, known), stands) in there.into_iter().zip(stands) {
-            if !stands {
-                self.sessions.lose(id, known);
-            }
-        }
-        Ok(())
-    }
-
     /// Finds a place that this client took but never heard of.
-    async fn recognise(&self, op: Op, claim: &Claim) -> Result<Option<Known>> {
+    pub(crate) async fn recognise(&self, op: Op, claim: &Claim) -> Result<Option<Known>> {
         let sessions = &self.sessions;
         let link = sessions.links.at(op).await?;
         let found = sessions.seek(op, &link, claim).await?.into_iter().next();
@@ -139,7 +62,7 @@ impl EtcdEngine {
     }
 
     /// Writes a place of ours anew, and notes it.
-    async fn put_again(
+    pub(crate) async fn put_again(
         &self,
         op: Op,
         place: &Known,

@@ -32,6 +32,7 @@ mod look;
 mod names;
 mod pb;
 mod place;
+mod renew;
 mod session;
 mod sessions;
 mod spots;

@@ -1,7 +1,5 @@
 //! What people ask for: the lines, and to break a hold.
 
-use std::time::Duration;
-
 use tenure_core::{Evicted, Eviction, Filter, Op, Place, Result, Standing as Stands, When, line};
 
 use crate::{
@@ -96,16 +94,15 @@ impl Sessions {
             if gently && line[at].words.stopped {
                 return Ok(Evicted::Stopped);
             }
-            let request = if gently {
-                self.stopping(&link, &line[at]).await?
+            let done = if gently {
+                self.stop(&link, &line[at]).await
             } else {
-                self.removing(&link, &line, at, holds || eviction.when == When::Now).await?
+                self.remove(&link, &line, at, holds || eviction.when == When::Now).await
             };
-            match txn(&link, OP, request).await {
-                Ok(done) if done.succeeded && gently => return Ok(Evicted::Stopped),
-                Ok(done) if done.succeeded => return Ok(Evicted::Freed),
+            match done {
+                Ok(true) => return Ok(if gently { Evicted::Stopped } else { Evicted::Freed }),
                 // Something changed since, or the lease has just ended: look again.
-                Ok(_) => {}
+                Ok(false) => {}
                 Err(err) if is_lease_gone(&err) => {}
                 Err(err) => return Err(err),
             }
@@ -113,28 +110,34 @@ impl Sessions {
         Err(tenure_core::Error::unavailable(OP, "the line changed each time it was looked at").not_applied())
     }
 
-    /// Moves a place to a lease that nobody keeps alive and that ends when the one before could have.
-    async fn stopping(&self, link: &Link, place: &Standing) -> Result<pb::TxnRequest> {
-        let left = time_left(link, place.lease).await?;
-        // What the server says is rounded down.
-        let (lease, _) = grant(link, Op::Evict, left.as_secs() + 1).await?;
+    /// Moves a place to a lease that nobody keeps alive, and that ends no sooner than its owner believes in it; whether it
+    /// still was as it was seen.
+    async fn stop(&self, link: &Link, place: &Standing) -> Result<bool> {
+        let ttl = seconds(place.words.ttl);
         let words = Words { stopped: true, ..place.words.clone() };
-        let put = pb::PutRequest { key: place.name.clone(), value: words.write(), lease };
-        Ok(pb::TxnRequest {
-            compare: still(place)?,
-            success: vec![pb::Request::Put(put).into(), self.notice(place)],
-            failure: Vec::new(),
-        })
+        let put = |lease| {
+            let (key, value) = (place.name.clone(), words.write());
+            pb::RequestOp::from(pb::Request::Put(pb::PutRequest { key, value, lease }))
+        };
+        // Until it is done its owner may be renewed, for a whole ttl from then: how long that takes nobody knows.
+        let (long, _) = grant(link, Op::Evict, 2 * ttl + 1).await?;
+        let success = vec![put(long), self.notice(place)];
+        let stop = pb::TxnRequest { compare: still(place)?, success, failure: Vec::new() };
+        if !txn(link, Op::Evict, stop).await?.succeeded {
+            return Ok(false);
+        }
+        // It is not renewed from here on, so from here on a ttl is enough. If this fails it only ends later.
+        let stopped = Standing { lease: long, ..place.clone() };
+        if let Ok((lease, _)) = grant(link, Op::Evict, ttl).await {
+            let shorten =
+                pb::TxnRequest { compare: still(&stopped)?, success: vec![put(lease)], failure: Vec::new() };
+            let _ = txn(link, Op::Evict, shorten).await;
+        }
+        Ok(true)
     }
 
-    /// Takes a place away, and keeps its claim from taking another.
-    async fn removing(
-        &self,
-        link: &Link,
-        line: &[Standing],
-        at: usize,
-        anyway: bool,
-    ) -> Result<pb::TxnRequest> {
+    /// Takes a place away, and keeps its claim from taking another; whether it still was as it was seen.
+    async fn remove(&self, link: &Link, line: &[Standing], at: usize, anyway: bool) -> Result<bool> {
         let place = &line[at];
         let (lease, _) = grant(link, Op::Evict, seconds(place.words.ttl) + 1).await?;
         let mut compare = still(place)?;
@@ -146,15 +149,10 @@ impl Sessions {
             }
         }
         let grave = pb::PutRequest { key: self.names.grave(place.id()), value: Vec::new(), lease };
-        Ok(pb::TxnRequest {
-            compare,
-            success: vec![
-                pb::Request::delete(place.name.clone()),
-                pb::Request::Put(grave).into(),
-                self.notice(place),
-            ],
-            failure: Vec::new(),
-        })
+        let success =
+            vec![pb::Request::delete(place.name.clone()), pb::Request::Put(grave).into(), self.notice(place)];
+        let remove = pb::TxnRequest { compare, success, failure: Vec::new() };
+        Ok(txn(link, Op::Evict, remove).await?.succeeded)
     }
 
     /// Tells the owner to look after its places.
@@ -169,11 +167,4 @@ fn still(place: &Standing) -> Result<Vec<pb::Compare>> {
     let seq = i64::try_from(place.seq.get()).map_err(|_| nonsense(Op::Evict))?;
     let name = || place.name.clone();
     Ok(vec![pb::Compare::created_at(name(), seq), pb::Compare::kept_by(name(), place.lease)])
-}
-
-/// How long a lease lives, rounded down to seconds; nothing if it has ended.
-async fn time_left(link: &Link, lease: i64) -> Result<Duration> {
-    let asked = pb::LeaseId { id: lease };
-    let left: pb::LeaseLives = link.call(Op::Evict, "etcdserverpb.Lease/LeaseTimeToLive", &asked).await?;
-    Ok(Duration::from_secs(u64::try_from(left.ttl).unwrap_or(0)))
 }

@@ -104,7 +104,12 @@ impl Session {
 
     /// How long a place lives that asked for this ttl, counted from `asked`.
     pub(crate) fn left(&self, asked: Moment, ttl: Ttl) -> Duration {
-        lock(&self.beaten).until.since(asked).min(ttl.get())
+        self.lives_for(asked).min(ttl.get())
+    }
+
+    /// How long the lease itself lives, counted from `asked`.
+    pub(crate) fn lives_for(&self, asked: Moment) -> Duration {
+        lock(&self.beaten).until.since(asked)
     }
 
     pub(crate) fn lives(&self) -> bool {

@@ -2,11 +2,17 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, Weak, atomic::Ordering},
+    hash::{BuildHasherDefault, Hasher},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
-use tenure_core::{BootClock, Claim, ClaimId, Clock, Error, Key, Losses, Mode, Moment, Op, Result, Seq};
+use tenure_core::{
+    BootClock, Claim, ClaimId, Clock, Error, Held, Key, Losses, Mode, Moment, Op, Result, Seq,
+};
 use tokio::time::timeout;
 
 use crate::{
@@ -35,6 +41,8 @@ pub(crate) struct Sessions {
     pub(crate) names: Names,
     pub(crate) spots: Spots,
     table: Mutex<Table>,
+    /// How many places were found to be gone, or to be kept by another lease, ever: raised with the table locked.
+    gone: AtomicU64,
     /// Held while a lease is being asked for.
     opening: tokio::sync::Mutex<()>,
     /// Keeps graves for as long as an attempt may be late.
@@ -48,7 +56,27 @@ pub(crate) struct Sessions {
 struct Table {
     /// One for each lease time.
     sessions: HashMap<u64, Arc<Session>>,
-    places: HashMap<ClaimId, Known>,
+    places: HashMap<ClaimId, Known, BuildHasherDefault<InTurn>>,
+}
+
+/// Puts claims into a table in the order in which they were drawn, so that a renewal, which asks for many in that order,
+/// finds them side by side. This client draws them itself: nobody can choose ids that meet.
+#[derive(Debug, Default)]
+struct InTurn(u64);
+
+impl Hasher for InTurn {
+    fn finish(&self) -> u64 {
+        // A table tells neighbours apart by the upmost bits.
+        self.0 ^ self.0 << 57
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+    }
+
+    fn write_u128(&mut self, id: u128) {
+        self.0 ^= id as u64;
+    }
 }
 
 /// A place of this client. There may be many: what its claim has too is not kept here.
@@ -107,6 +135,7 @@ impl Sessions {
             names,
             spots: Spots::new(),
             table: Mutex::default(),
+            gone: AtomicU64::new(0),
             opening: tokio::sync::Mutex::default(),
             graves: tokio::sync::Mutex::default(),
             losses: Losses::default(),
@@ -266,14 +295,17 @@ impl Sessions {
 
     /// A lease has ended, and with it all its places.
     pub(crate) fn bury(&self, session: &Arc<Session>) {
-        session.end();
         let gone: Vec<(ClaimId, Seq)> = {
             let mut table = lock(&self.table);
+            // Whoever sees that it has ended, and then looks at the table, finds none of its places.
+            session.end();
             if table.sessions.get(&session.seconds).is_some_and(|other| Arc::ptr_eq(other, session)) {
                 table.sessions.remove(&session.seconds);
             }
             let gone = table.places.extract_if(|_, known| Arc::ptr_eq(&known.session, session));
-            gone.map(|(id, known)| (id, known.seq)).collect()
+            let gone: Vec<_> = gone.map(|(id, known)| (id, known.seq)).collect();
+            self.gone.fetch_add(gone.len() as u64, Ordering::AcqRel);
+            gone
         };
         self.losses.tell(gone);
     }
@@ -283,9 +315,16 @@ impl Sessions {
         let mut table = lock(&self.table);
         if table.places.get(&id).is_some_and(|now| now.seq == known.seq) {
             table.places.remove(&id);
+            self.gone.fetch_add(1, Ordering::AcqRel);
             drop(table);
             self.losses.tell([(id, known.seq)]);
         }
+    }
+
+    /// How many places were found to be gone or moved so far: if it is what it was, what was known then still stands, but
+    /// for what was released.
+    pub(crate) fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Acquire)
     }
 
     /// Resolves with places that are gone though nobody asked.
@@ -297,19 +336,36 @@ impl Sessions {
         lock(&self.table).places.get(&id).cloned()
     }
 
+    /// Shows what is known of the place of each of these, in their order.
+    pub(crate) fn of_each<'a, T>(
+        &self,
+        holds: &[Held<'a>],
+        mut see: impl FnMut(&Held<'a>, Option<&Known>) -> T,
+    ) -> Vec<T> {
+        let table = lock(&self.table);
+        holds.iter().map(|hold| see(hold, table.places.get(&hold.claim.id))).collect()
+    }
+
     /// Notes a place, unless its lease has ended meanwhile.
     pub(crate) fn note(&self, id: ClaimId, known: Known) -> bool {
         let mut table = lock(&self.table);
         let lives = known.session.lives();
         if lives {
             self.spots.asked(id);
-            table.places.insert(id, known);
+            let (seq, session) = (known.seq, known.session.clone());
+            let before = table.places.insert(id, known);
+            if before.is_some_and(|before| before.seq != seq || !Arc::ptr_eq(&before.session, &session)) {
+                self.gone.fetch_add(1, Ordering::AcqRel);
+            }
         }
         lives
     }
 
     pub(crate) fn forget(&self, id: ClaimId) {
-        lock(&self.table).places.remove(&id);
+        let mut table = lock(&self.table);
+        if table.places.remove(&id).is_some() {
+            self.gone.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     /// Forgets a claim that is released.
@@ -481,6 +537,8 @@ fn judge(lives: &pb::LeaseLives, look: &pb::RangeResponse) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::BuildHasher;
+
     use super::*;
 
     fn judged(ttl: i64, there: bool, terms: [Option<u64>; 2]) -> Verdict {
@@ -489,6 +547,55 @@ mod tests {
         let kv = pb::KeyValue { mod_revision: 7, ..Default::default() };
         let kvs = if there { vec![kv] } else { Vec::new() };
         judge(&pb::LeaseLives { header: one, ttl }, &pb::RangeResponse { header: two, kvs, more: false })
+    }
+
+    #[test]
+    fn claims_lie_in_a_table_as_they_were_drawn() {
+        let hash = |id: ClaimId| BuildHasherDefault::<InTurn>::default().hash_one(id);
+        let process = ClaimId::fresh().to_bytes();
+        let drawn = |count: u64| {
+            let mut bytes = process;
+            bytes[10..].copy_from_slice(&count.to_be_bytes()[2..]);
+            hash(ClaimId::from_bytes(bytes))
+        };
+        for count in 0..1000 {
+            let (one, next) = (drawn(count), drawn(count + 1));
+            assert_eq!((next as u32).wrapping_sub(one as u32), 1, "not side by side");
+            assert_ne!(next >> 57, one >> 57, "a table takes neighbours for the same");
+        }
+    }
+
+    /// A renewal looks at what it knows before it asks, and not again afterwards if this number is the same.
+    #[test]
+    fn whatever_ends_or_moves_a_place_is_counted() {
+        let mut url = "etcd://h".parse().unwrap();
+        let options = crate::EtcdOptions::from_url(&mut url).unwrap();
+        let sessions = Sessions::new(Links::new(options, None), Names::new("tenure"));
+        let session = |lease| Arc::new(Session::new(lease, 15, sessions.now(), Duration::from_secs(15), 1));
+        let (id, one, other) = (ClaimId::fresh(), session(1), session(2));
+        let words = Words::read(format!("1 {id} shared 1 1 stands\n\n").as_bytes()).unwrap();
+        let place = |seq, session: &Arc<Session>| {
+            let (key, spot) = (Key::new("k").unwrap(), Spot { client: 1, number: 1 });
+            Known::new(key, spot, Seq::new(seq).unwrap(), session.clone(), &words)
+        };
+        let counted = |change: &dyn Fn()| {
+            let before = sessions.gone();
+            change();
+            sessions.gone() - before
+        };
+        let note = |seq, session: &Arc<Session>| assert!(sessions.note(id, place(seq, session)));
+        assert_eq!(counted(&|| note(7, &one)), 0, "a new place");
+        assert_eq!(counted(&|| note(7, &one)), 0, "the same again");
+        assert_eq!(counted(&|| note(8, &one)), 1, "another number");
+        assert_eq!(counted(&|| note(8, &other)), 1, "another lease");
+        assert_eq!(counted(&|| sessions.bury(&one)), 0, "the end of a lease that keeps nothing");
+        assert_eq!(counted(&|| sessions.lose(id, &place(7, &other))), 0, "the loss of one that is not there");
+        assert_eq!(counted(&|| sessions.lose(id, &place(8, &other))), 1, "a loss");
+        note(9, &other);
+        assert_eq!(counted(&|| sessions.forget(id)), 1, "one that is forgotten");
+        note(9, &other);
+        assert_eq!(counted(&|| sessions.bury(&other)), 1, "the end of a lease");
+        assert!(!sessions.note(id, place(9, &other)), "a place of a lease that has ended");
     }
 
     #[test]

@@ -42,7 +42,10 @@ pub(crate) struct Watchdog {
 
 struct Holds {
     slots: Slab<Watched>,
-    /// When the task looks next. A hold that is due later need not wake it, so that short holds one after the
+    /// Before this nothing is due and nothing ends, so that the clock can be looked at without a look at all holds. It may be
+    /// earlier than it must, never later: whoever makes a hold due sooner says so.
+    soonest: Option<Moment>,
+    /// When the task looks at the clock next. A hold that is due later need not wake it, so that short holds one after the
     /// other cost no wake-up each.
     next_look: Option<Moment>,
 }
@@ -54,6 +57,18 @@ struct Watched {
     due: Option<Due>,
     deadline: Option<Moment>,
     lost: bool,
+}
+
+impl Watched {
+    /// When it is due or ends, whichever comes first; never again once it is lost.
+    fn look(&self) -> Option<Moment> {
+        if self.lost { None } else { sooner(self.due.map(|due| due.at), self.deadline) }
+    }
+}
+
+/// The sooner of two, if there is one.
+fn sooner(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
+    one.into_iter().chain(other).min()
 }
 
 /// When a hold is renewed.
@@ -103,7 +118,7 @@ impl Watchdog {
         observer: Arc<Observer>,
         ends: Option<Arc<Cleaner>>,
     ) -> Self {
-        let holds = Mutex::new(Holds { slots: Slab::new(), next_look: None });
+        let holds = Mutex::new(Holds { slots: Slab::new(), soonest: None, next_look: None });
         Self { engine, clock, observer, ends, holds, earlier: Notify::new() }
     }
 
@@ -115,9 +130,11 @@ impl Watchdog {
         let due = (upkeep == Upkeep::Renewed).then(|| Due::first(sent, hold.lease / 3));
         let deadline = hold.deadline();
         let mut holds = lock(&self.holds);
-        let at = holds.slots.insert(Watched { hold: hold.clone(), due, deadline, lost: false });
+        let watched = Watched { hold: hold.clone(), due, deadline, lost: false };
+        let look = watched.look();
+        let at = holds.slots.insert(watched);
         hold.watched_at.store(at, Ordering::Release);
-        let look = [due.map(|due| due.at), deadline].into_iter().flatten().min();
+        holds.soonest = sooner(holds.soonest, look);
         if look.is_some_and(|look| holds.next_look.is_none_or(|next| look < next)) {
             holds.next_look = look;
             drop(holds);
@@ -131,6 +148,10 @@ impl Watchdog {
         let mut holds = lock(&self.holds);
         if holds.slots.get(at).is_some_and(|watched| Arc::ptr_eq(&watched.hold, hold)) {
             let watched = holds.slots.remove(at);
+            if holds.slots.is_empty() {
+                // Nothing is left to look at the clock for.
+                holds.soonest = None;
+            }
             drop(holds);
             // The guard may have seen its deadline pass before this task did.
             if !watched.lost
@@ -147,9 +168,7 @@ impl Watchdog {
         loop {
             let now = self.clock.now();
             match self.look(now) {
-                Look::Due(holds) => {
-                    under_way.extend(holds.chunks(BATCH).map(|batch| self.renew(batch.to_vec())));
-                }
+                Look::Due(batches) => under_way.extend(batches.into_iter().map(|batch| self.renew(batch))),
                 Look::Nap(until) => {
                     // In a fixed order, so that a simulation sees the same run again; after each, all is looked at.
                     tokio::select! {
@@ -180,37 +199,34 @@ impl Watchdog {
 
     /// Finds the holds to renew now, or when to look again. Says which have ended.
     fn look(&self, now: Moment) -> Look {
-        let mut next: Option<Moment> = None;
         let mut holds = lock(&self.holds);
-        for (_, watched) in &mut holds.slots {
-            if watched.lost {
-                continue;
-            }
-            if watched.deadline.is_some_and(|deadline| now >= deadline) {
+        let Holds { slots, soonest, next_look } = &mut *holds;
+        if soonest.is_some_and(|soonest| soonest <= now) {
+            *soonest = self.end(slots, now);
+        }
+        if soonest.is_some_and(|soonest| soonest <= now) {
+            let batches;
+            (batches, *soonest) = take_due(slots, now);
+            *next_look = Some(now);
+            return Look::Due(batches);
+        }
+        *next_look = soonest.map(|soonest| soonest.min(now + LONGEST_NAP));
+        Look::Nap(*next_look)
+    }
+
+    /// Says which holds have ended; gives when the first of the others is due or ends.
+    fn end(&self, slots: &mut Slab<Watched>, now: Moment) -> Option<Moment> {
+        let mut soonest = None;
+        for (_, watched) in slots {
+            if !watched.lost && watched.deadline.is_some_and(|deadline| now >= deadline) {
                 self.lose(watched, Loss::Expired);
                 if let Some(cleaner) = &self.ends {
                     cleaner.release(watched.hold.claim.clone(), watched.hold.answered);
                 }
-                continue;
             }
-            let look = [watched.due.map(|due| due.at), watched.deadline].into_iter().flatten().min();
-            next = [next, look].into_iter().flatten().min();
+            soonest = sooner(soonest, watched.look());
         }
-        if next.is_some_and(|next| next <= now) {
-            holds.next_look = Some(now);
-            let due =
-                |watched: &&mut Watched| !watched.lost && watched.due.is_some_and(|due| due.early <= now);
-            let take = |watched: &mut Watched| {
-                watched.due = None;
-                watched.hold.clone()
-            };
-            return Look::Due(
-                holds.slots.iter_mut().map(|(_, watched)| watched).filter(due).map(take).collect(),
-            );
-        }
-        let next = next.map(|next| next.min(now + LONGEST_NAP));
-        holds.next_look = next;
-        Look::Nap(next)
+        soonest
     }
 
     async fn renew(&self, batch: Vec<Arc<Hold>>) {
@@ -228,11 +244,11 @@ impl Watchdog {
             self.observer.renew_failed(err);
         }
         let mut holds = lock(&self.holds);
+        let Holds { slots, soonest, .. } = &mut *holds;
         for (i, hold) in batch.iter().enumerate() {
             // A hold that was given back meanwhile is not watched any more.
             let at = hold.watched_at.load(Ordering::Acquire);
-            let Some(watched) = holds.slots.get_mut(at).filter(|watched| Arc::ptr_eq(&watched.hold, hold))
-            else {
+            let Some(watched) = slots.get_mut(at).filter(|watched| Arc::ptr_eq(&watched.hold, hold)) else {
                 continue;
             };
             match answer.as_ref().map(|renewals| renewals.get(i)) {
@@ -241,6 +257,7 @@ impl Watchdog {
                 // Not a loss: it is asked again until the deadline says otherwise.
                 Ok(None) | Err(_) => watched.due = Some(Due::after(now, jitter(hold.claim.ttl.get() / 30))),
             }
+            *soonest = sooner(*soonest, watched.look());
         }
     }
 
@@ -273,8 +290,25 @@ impl Watchdog {
 }
 
 enum Look {
-    Due(Vec<Arc<Hold>>),
+    /// To be renewed, each of these in one call.
+    Due(Vec<Vec<Arc<Hold>>>),
     Nap(Option<Moment>),
+}
+
+/// Takes the holds to renew now, and those that join them; gives when the first of all is due again or ends.
+fn take_due(slots: &mut Slab<Watched>, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Option<Moment>) {
+    let mut batches: Vec<Vec<Arc<Hold>>> = Vec::new();
+    let mut soonest = None;
+    for (_, watched) in slots {
+        if !watched.lost && watched.due.take_if(|due| due.early <= now).is_some() {
+            match batches.last_mut() {
+                Some(batch) if batch.len() < BATCH => batch.push(watched.hold.clone()),
+                _ => batches.push(vec![watched.hold.clone()]),
+            }
+        }
+        soonest = sooner(soonest, watched.look());
+    }
+    (batches, soonest)
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::{pin::pin, time::Duration};
 
-use tenure_core::{Claim, Engine, ErrorKind, Mode, Permits, Turn};
+use tenure_core::{Claim, Engine, ErrorKind, Held, Mode, Permits, Renewal, Turn};
 use tenure_testkit::{
     Result, ensure, ensure_eq,
     etcd::{Etcd, EtcdOptions},
+    proxy::{Flow, Proxy, Way},
 };
 
 use crate::support::{claim, hold, line, open, renewed, wait, within};
@@ -40,6 +41,35 @@ async fn a_session_deleted_by_hand_is_the_end_of_all_its_places() -> Result {
     told.sort();
     ensure_eq!(told, held, "the losses");
     ensure!(!renewed(&engine, &claims[0], held[0].1).await?, "it was renewed");
+    Ok(())
+}
+
+/// A renewal under way when the lease ends renews none of its places, though there are too many to look at each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_ends_during_a_renewal_is_the_end_of_all_its_places() -> Result {
+    let server = Etcd::start(EtcdOptions::default())?;
+    let proxy = Proxy::start(server.addr())?;
+    let engine = open(&format!("etcd://{}", proxy.addr())).await?;
+    let mut held = Vec::new();
+    for n in 0..100 {
+        let claim = claim(&format!("k{n}"))?;
+        let seq = hold(&engine, &claim).await?.seat.seq;
+        held.push((claim, seq));
+    }
+    let holds: Vec<_> = held.iter().map(|(claim, seq)| Held { claim, seq: *seq }).collect();
+    // Nobody hears of the end before the renewal has looked at what it knows.
+    proxy.flow(Way::Down, Flow::Hold)?;
+    let leases = server.admin().leases()?;
+    ensure_eq!(leases.len(), 1, "leases of a client");
+    server.admin().revoke(&leases[0])?;
+    let before = proxy.counts().up.forwarded;
+    let asked = async {
+        proxy.until("the renewal is on its way", |counts| counts.up.forwarded > before).await?;
+        proxy.heal()
+    };
+    let (answers, asked) = futures_util::join!(engine.renew(&holds), asked);
+    asked?;
+    ensure!(answers?.iter().all(|answer| *answer == Renewal::Lost), "a place without a lease was renewed");
     Ok(())
 }
 

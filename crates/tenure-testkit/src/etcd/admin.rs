@@ -106,6 +106,23 @@ impl Admin {
         Ok(ids.filter_map(|rest| rest.split('"').next().map(str::to_owned)).collect())
     }
 
+    /// The lease that keeps the first of the keys that start so.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn lease_of(&self, prefix: &str) -> Result<String> {
+        field(&self.call("kv/range", &range(prefix))?, "lease")
+    }
+
+    /// How long a lease lives, in seconds, rounded down.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub fn seconds_left(&self, lease: &str) -> Result<i64> {
+        let answer = self.call("lease/timetolive", &format!(r#"{{"ID":"{lease}"}}"#))?;
+        Ok(number(&answer, "TTL").unwrap_or(0))
+    }
+
     /// Ends a lease, with all keys that it keeps.
     ///
     /// # Errors

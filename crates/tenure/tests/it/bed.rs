@@ -100,11 +100,17 @@ pub(crate) async fn others_run() {
 pub(crate) struct Jumpy {
     clock: Arc<dyn Clock>,
     ahead_millis: AtomicU64,
+    looks: AtomicU64,
 }
 
 impl Jumpy {
     fn over(clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { clock, ahead_millis: AtomicU64::new(0) })
+        Arc::new(Self { clock, ahead_millis: AtomicU64::new(0), looks: AtomicU64::new(0) })
+    }
+
+    /// How often it was looked at.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
     }
 
     pub(crate) fn jump(&self, by: Duration) {
@@ -114,6 +120,7 @@ impl Jumpy {
 
 impl Clock for Jumpy {
     fn now(&self) -> Moment {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         self.clock.now() + Duration::from_millis(self.ahead_millis.load(Ordering::Relaxed))
     }
 }

@@ -4,7 +4,7 @@ use metrics_util::{
 };
 use tenure_testkit::faults::{Fault, Nth, Verb};
 
-use crate::bed::{Bed, others_run, secs};
+use crate::bed::{Bed, millis, others_run, secs};
 
 /// Counters and gauges by their last word: `name{outcome}`.
 fn read(snapshotter: &Snapshotter, name: &str, word: &str) -> f64 {
@@ -84,4 +84,37 @@ fn waits_holds_renewals_and_losses_are_counted() {
     // The looks inside drained the one that was up: what is left here is its way down.
     let left = (gauge("tenure_held"), gauge("tenure_waiting"));
     assert_eq!(left, (Some(-1.0), Some(-1.0)), "everything went back");
+}
+
+/// Nobody asks the guards here: it is the watchdog that sees each of them end.
+#[test]
+fn a_loss_is_counted_within_a_second_though_a_renewal_hangs() {
+    for another_ends_meanwhile in [false, true] {
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        // A snapshot begins the count anew.
+        let lost = || read(&snapshotter, "tenure_lost_total", "expired");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        metrics::with_local_recorder(&recorder, || {
+            runtime.block_on(async {
+                let bed = Bed::new();
+                let (client, faults, clock) = bed.jumpy();
+                let hanging = faults.hold(Verb::Renew, Nth::EVERY);
+                let _renewed = client.mutex("renewed").unwrap().ttl(secs(3600)).acquire().await.unwrap();
+                let mut fixed = None;
+                if another_ends_meanwhile {
+                    let mutex = client.mutex("fixed").unwrap().fixed_lease(secs(1300));
+                    fixed = Some(mutex.acquire().await.unwrap());
+                }
+                // For ten minutes.
+                hanging.reached_by(1).await;
+                tokio::time::sleep(secs(100)).await;
+                assert_eq!(lost(), if fixed.is_some() { 1.0 } else { 0.0 }, "of a fixed lease");
+                clock.jump(secs(3600));
+                tokio::time::sleep(millis(1100)).await;
+                assert_eq!(lost(), 1.0, "of the one to be renewed");
+            });
+        });
+    }
 }

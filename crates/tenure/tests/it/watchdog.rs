@@ -243,3 +243,30 @@ async fn an_eviction_is_told_while_a_renewal_hangs() {
     others_run().await;
     assert!(guard.is_lost(), "not ten minutes later");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_holds_nothing_does_not_look_at_the_clock() {
+    let bed = Bed::new();
+    let (client, _faults, clock) = bed.jumpy();
+    let mutex = client.mutex("k").unwrap().ttl(secs(3600));
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    // The look that was settled on while it held is the last.
+    tokio::time::sleep(secs(2)).await;
+    let looks = clock.looks();
+    tokio::time::sleep(secs(1000)).await;
+    assert_eq!(clock.looks(), looks);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_ends_on_time_beside_others_that_are_renewed() {
+    let bed = Bed::new();
+    let (client, faults) = bed.faulty();
+    let renewed = client.mutex("renewed").unwrap().ttl(secs(30)).acquire().await.unwrap();
+    let fixed = client.mutex("fixed").unwrap().fixed_lease(secs(20)).acquire().await.unwrap();
+    let began = Instant::now();
+    let _never = faults.hold(Verb::Renew, Nth::EVERY);
+    assert_eq!(fixed.lost().await, Loss::Expired);
+    let ended_after = began.elapsed();
+    assert!((millis(18_990)..millis(19_010)).contains(&ended_after), "{ended_after:?}");
+    assert!(!renewed.is_lost());
+}
