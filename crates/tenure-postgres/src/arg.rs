@@ -25,22 +25,13 @@ pub(crate) enum Arg<'a> {
 
 /// A statement with these arguments, of which there are at most nine, in the places of `$1` and so on.
 pub(crate) fn text(statement: &str, args: &[Arg<'_>]) -> String {
-    fill(statement, args, |_, arg| arg.to_string())
-}
-
-/// The same with places that say what is bound there.
-pub(crate) fn template(statement: &str, args: &[Arg<'_>]) -> String {
-    fill(statement, args, |digit, arg| format!("${digit}::{}", arg.kind()))
-}
-
-fn fill(statement: &str, args: &[Arg<'_>], word: impl Fn(char, &Arg<'_>) -> String) -> String {
     let mut parts = statement.split('$');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let mut rest = part.chars();
         let digit = rest.next().unwrap_or_default();
         match digit.to_digit(10).and_then(|at| args.get((at as usize).checked_sub(1)?)) {
-            Some(arg) => text += &word(digit, arg),
+            Some(arg) => text += &arg.to_string(),
             None => debug_assert!(false, "no argument for ${part}"),
         }
         text += rest.as_str();
@@ -50,17 +41,17 @@ fn fill(statement: &str, args: &[Arg<'_>], word: impl Fn(char, &Arg<'_>) -> Stri
 
 impl Arg<'_> {
     /// As what it is bound.
-    fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> Type {
         match self {
-            Self::Bytes(_) => "bytea",
-            Self::Id(_) => "uuid",
-            Self::Small(_) => "smallint",
-            Self::Number(_) => "bigint",
-            Self::Flag(_) => "boolean",
-            Self::Name(_) => "text",
-            Self::ManyBytes(_) => "bytea[]",
-            Self::Ids(_) => "uuid[]",
-            Self::Numbers(_) => "bigint[]",
+            Self::Bytes(_) => Type::BYTEA,
+            Self::Id(_) => Type::UUID,
+            Self::Small(_) => Type::INT2,
+            Self::Number(_) => Type::INT8,
+            Self::Flag(_) => Type::BOOL,
+            Self::Name(_) => Type::TEXT,
+            Self::ManyBytes(_) => Type::BYTEA_ARRAY,
+            Self::Ids(_) => Type::UUID_ARRAY,
+            Self::Numbers(_) => Type::INT8_ARRAY,
         }
     }
 
@@ -135,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_text_or_a_template() {
+    fn a_statement_as_text() {
         let id = ClaimId::fresh();
         let args = [
             Arg::Bytes(b"a'\0\\"),
@@ -155,11 +146,6 @@ mod tests {
                  ARRAY[E'\\\\x61'::bytea,E'\\\\x62'::bytea]::bytea[],ARRAY['{id}']::uuid[],ARRAY[1,2]::bigint[]),\
                  E'\\\\x6127005c'::bytea"
             )
-        );
-        assert_eq!(
-            template("SELECT f($1,$2,$3,$4,$5,$6,$7,$8,$9),$1", &args),
-            "SELECT f($1::bytea,$2::uuid,$3::smallint,$4::bigint,$5::boolean,$6::text,$7::bytea[],\
-             $8::uuid[],$9::bigint[]),$1::bytea"
         );
     }
 }

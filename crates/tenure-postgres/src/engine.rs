@@ -18,6 +18,7 @@ use crate::{
     links::{LONGEST, Links, SHORT_WAIT, Use},
     look::places,
     news::News,
+    quiet::Quiet,
     schema::Names,
     sweep::{STEP, Sweep},
     text::{self, numbers},
@@ -29,11 +30,15 @@ use crate::{
 /// The most holds that one transaction renews: their rows are locked until it is on disk.
 const RENEWALS: usize = 200;
 
+/// What a release answers, that nobody else was there.
+const ALONE: i64 = 2;
+
 /// Locks in PostgreSQL.
 pub struct PostgresEngine {
     links: Links,
     news: Arc<News>,
     sweep: Arc<Sweep>,
+    quiet: Quiet,
     identity: EngineId,
     guarantees: Guarantees,
 }
@@ -60,7 +65,14 @@ impl PostgresEngine {
         let identity = identity(&links).await?;
         let wake = links.find_wake().await?;
         let guarantees = guarantees_of(kind, wake);
-        Ok(Arc::new(Self { links, news, sweep: Arc::default(), identity, guarantees }))
+        Ok(Arc::new(Self {
+            links,
+            news,
+            sweep: Arc::default(),
+            quiet: Quiet::default(),
+            identity,
+            guarantees,
+        }))
     }
 
     /// Asks the server for nothing: the bare round trip that every verb can be compared with.
@@ -73,7 +85,7 @@ impl PostgresEngine {
         Ok(())
     }
 
-    /// Carries out a verb's statement and takes its one value.
+    /// Carries out a verb's statement and takes its one value; `quiet` if the verb is likely to meet nobody.
     async fn call(
         &self,
         op: Op,
@@ -81,20 +93,28 @@ impl PostgresEngine {
         limits: Limits,
         verb: &'static str,
         args: &[Arg<'_>],
+        quiet: bool,
     ) -> Result<String> {
-        self.links.call(op, purpose, limits, verb, args).await?.ok_or_else(|| nonsense(op))
+        self.links.call(op, purpose, limits, verb, args, quiet).await?.ok_or_else(|| nonsense(op))
     }
 
     /// The same for a verb that others wait for: where it may wait, if nobody else is there; else first where nothing
     /// waits long. (Two sessions in turn cost the server a tenth more than one.)
-    async fn call_soon(&self, op: Op, ttl: Ttl, verb: &'static str, args: &[Arg<'_>]) -> Result<i64> {
+    async fn call_soon(
+        &self,
+        op: Op,
+        ttl: Ttl,
+        verb: &'static str,
+        args: &[Arg<'_>],
+        quiet: bool,
+    ) -> Result<i64> {
         let limits = limits(ttl);
         let short = Limits { wait: limits.wait.min(SHORT_WAIT), ..limits };
         let answer = if self.links.may_wait_at_once() {
-            self.call(op, Use::Attempt, limits, verb, args).await
+            self.call(op, Use::Attempt, limits, verb, args, quiet).await
         } else {
-            match self.call(op, Use::Keep, short, verb, args).await {
-                Err(err) if is_locked(&err) => self.call(op, Use::Attempt, limits, verb, args).await,
+            match self.call(op, Use::Keep, short, verb, args, quiet).await {
+                Err(err) if is_locked(&err) => self.call(op, Use::Attempt, limits, verb, args, quiet).await,
                 answer => answer,
             }
         };
@@ -120,7 +140,8 @@ impl PostgresEngine {
             Arg::Name(self.links.channel()),
             Arg::Bytes(note.as_bytes()),
         ];
-        let answer = self.call(OP, Use::Attempt, limits(claim.ttl), "attempt", &args).await?;
+        let quiet = self.quiet.was(claim.key.as_str());
+        let answer = self.call(OP, Use::Attempt, limits(claim.ttl), "attempt", &args, quiet).await?;
         let refused = |kind, message: &'static str| Err(Error::new(kind, OP, message).not_applied());
         match numbers(&answer).as_deref() {
             Some(&[1, seq, life]) => {
@@ -130,6 +151,7 @@ impl PostgresEngine {
                 Ok(Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: None }))
             }
             Some(&[0, seq, life, ahead, mode, take, of, lapses]) => {
+                self.quiet.note(claim.key.as_str(), false);
                 let seat = if seq < 0 { None } else { Some(seat(seq, life).ok_or_else(|| nonsense(OP))?) };
                 Ok(Attempt::Busy(Busy {
                     seat,
@@ -184,7 +206,7 @@ impl PostgresEngine {
             Arg::Numbers(holds.iter().map(|hold| micros(hold.claim.ttl.get())).collect()),
             Arg::Flag(waits),
         ];
-        let answer = self.call(Op::Renew, purpose, limits, "renew", &args).await?;
+        let answer = self.call(Op::Renew, purpose, limits, "renew", &args, false).await?;
         numbers(&answer).filter(|answers| answers.len() == holds.len()).ok_or_else(|| nonsense(Op::Renew))
     }
 
@@ -195,7 +217,7 @@ impl PostgresEngine {
             Arg::Number(number(hold.seq)),
             Arg::Number(micros(hold.claim.ttl.get())),
         ];
-        match self.call_soon(Op::Downgrade, hold.claim.ttl, "downgrade", &args).await? {
+        match self.call_soon(Op::Downgrade, hold.claim.ttl, "downgrade", &args, false).await? {
             1 => Ok(Renewal::Renewed(Some(hold.claim.ttl.get()))),
             0 => Ok(Renewal::Lost),
             -1 => Err(Error::invalid("permits have no weaker mode to downgrade to").in_op(Op::Downgrade)),
@@ -211,10 +233,12 @@ impl PostgresEngine {
             Arg::Number(micros(claim.ttl.get())),
             Arg::Flag(answered == Answered::InDoubt),
         ];
-        let released = self.call_soon(Op::Release, claim.ttl, "release", &args).await?;
+        let key = claim.key.as_str();
+        let released = self.call_soon(Op::Release, claim.ttl, "release", &args, self.quiet.was(key)).await?;
+        self.quiet.note(key, released == ALONE);
         self.sweep().await;
         match released {
-            1 => Ok(Released::Freed),
+            1 | ALONE => Ok(Released::Freed),
             0 => Ok(Released::NotHeld),
             _ => Err(nonsense(Op::Release)),
         }
@@ -244,7 +268,7 @@ impl PostgresEngine {
             Arg::Number(number(eviction.seq)),
             Arg::Flag(eviction.when == When::Now),
         ];
-        let answer = self.call(Op::Evict, Use::Attempt, LONGEST, "evict", &args).await?;
+        let answer = self.call(Op::Evict, Use::Attempt, LONGEST, "evict", &args, false).await?;
         match answer.as_str() {
             "2" => Ok(Evicted::Freed),
             "1" => Ok(Evicted::Stopped),

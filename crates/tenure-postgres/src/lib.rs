@@ -30,6 +30,7 @@ mod link;
 mod links;
 mod look;
 mod news;
+mod quiet;
 mod schema;
 mod sweep;
 mod text;

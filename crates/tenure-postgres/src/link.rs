@@ -200,11 +200,12 @@ impl Link {
         self.wire.end();
     }
 
-    /// Carries out a verb's statement as a transaction of its own, in one message, and takes its one value.
+    /// Carries out a verb's statement as a transaction of its own, in one message, and takes its one value, if there is
+    /// one. Statements of the same name are the same.
     pub(crate) async fn call(
         &self,
         limits: Limits,
-        verb: &'static str,
+        name: &'static str,
         sql: &str,
         args: &[Arg<'_>],
     ) -> Result<Option<String>, tokio_postgres::Error> {
@@ -220,10 +221,13 @@ impl Link {
             }
         }
         let answer = async {
-            let statement = self.prepared(verb, sql, args).await?;
+            let statement = self.prepared(name, sql, args).await?;
             let values: Vec<_> = args.iter().map(Arg::bind).collect();
             let values: Vec<_> = values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
-            self.client.query_one(&statement, &values).await?.try_get(0)
+            match self.client.query_opt(&statement, &values).await? {
+                Some(row) => row.try_get(0),
+                None => Ok(None),
+            }
         };
         self.watched(answer).await
     }
@@ -232,16 +236,17 @@ impl Link {
     /// else's.
     async fn prepared(
         &self,
-        verb: &'static str,
+        name: &'static str,
         sql: &str,
         args: &[Arg<'_>],
     ) -> Result<Statement, tokio_postgres::Error> {
         let known = || self.statements.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(statement) = known().get(verb) {
+        if let Some(statement) = known().get(name) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&arg::template(sql, args)).await?;
-        known().insert(verb, statement.clone());
+        let kinds: Vec<_> = args.iter().map(Arg::kind).collect();
+        let statement = self.client.prepare_typed(sql, &kinds).await?;
+        known().insert(name, statement.clone());
         Ok(statement)
     }
 

@@ -4,7 +4,6 @@
 //! often to try is decided above, once for all engines.
 
 use std::{
-    borrow::Cow,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -90,7 +89,8 @@ impl Links {
         link.run(limits, verb).await.map_err(|err| verb_failed(op, &link.address, err))
     }
 
-    /// Carries out the statement of a verb on the connection for it, and takes its one value.
+    /// Carries out the statement of a verb on the connection for it, and takes its one value. Where the verb is likely to
+    /// meet nobody, what costs least then is sent first.
     pub(crate) async fn call(
         &self,
         op: Op,
@@ -98,14 +98,21 @@ impl Links {
         limits: Limits,
         verb: &'static str,
         args: &[Arg<'_>],
+        quiet: bool,
     ) -> Result<Option<String>> {
         let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
-        let sql = match self.names.short_way(verb) {
-            // Where nothing may stay in the session the text is sent each time, and a short one is the better.
-            Some(sql) if link.direct => Cow::Borrowed(sql),
-            _ => Cow::Owned(self.names.call(verb, args.len())),
+        let failed = |err| verb_failed(op, &link.address, err);
+        // Where nothing may stay in the session the text is sent each time, and a short one is the better.
+        let Some(short) = self.names.short_way(verb).filter(|_| link.direct) else {
+            return link.call(limits, verb, &self.names.call(verb, args.len()), args).await.map_err(failed);
         };
-        link.call(limits, verb, &sql, args).await.map_err(|err| verb_failed(op, &link.address, err))
+        if quiet {
+            let answer = link.call(limits, short.name, &short.alone, args).await.map_err(failed)?;
+            if answer.is_some() {
+                return Ok(answer);
+            }
+        }
+        link.call(limits, verb, &short.surely, args).await.map_err(failed)
     }
 
     /// Whether the connection for attempts has nothing to do.

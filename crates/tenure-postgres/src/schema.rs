@@ -93,6 +93,17 @@ fn code_of(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("--")).map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
+/// A verb that needs no function where it meets nobody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShortWay {
+    /// What the statement that is `alone` goes by.
+    pub(crate) name: &'static str,
+    /// Answers nothing, and does nothing, if somebody is met.
+    pub(crate) alone: String,
+    /// Calls the function then. To begin it takes longer, because it is a plan of more parts.
+    pub(crate) surely: String,
+}
+
 /// What things are called in the database.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
@@ -104,9 +115,9 @@ pub(crate) struct Names {
     functions: String,
     /// What the names of channels start with.
     pub(crate) channels: String,
-    /// The statements of the two verbs that most often meet nobody.
-    again: String,
-    leave: String,
+    /// The two verbs that most often meet nobody.
+    attempt: ShortWay,
+    release: ShortWay,
 }
 
 impl Names {
@@ -121,27 +132,38 @@ impl Names {
             numbers: name("_numbers"),
             functions: format!("\"{schema}\".{table}_v{VERSION}"),
             channels: format!("{table}_"),
-            again: String::new(),
-            leave: String::new(),
+            attempt: ShortWay::default(),
+            release: ShortWay::default(),
         };
-        names.again = names.fill(&code_of(include_str!("sql/again.sql")));
-        names.leave = names.fill(&code_of(include_str!("sql/leave.sql")));
+        names.attempt = names.short("attempt", "again", include_str!("sql/again.sql"), 9);
+        names.release = names.short("release", "leave", include_str!("sql/leave.sql"), 4);
         names
     }
 
     /// The call of a verb's function, with places for its arguments.
     pub(crate) fn call(&self, verb: &str, args: usize) -> String {
+        format!("SELECT {}", self.called(verb, args))
+    }
+
+    fn called(&self, verb: &str, args: usize) -> String {
         let places: Vec<String> = (1..=args).map(|place| format!("${place}")).collect();
-        format!("SELECT {}({})::text", self.function(verb), places.join(","))
+        format!("{}({})::text", self.function(verb), places.join(","))
     }
 
     /// What does the same as the call of a verb's function, and saves it if nobody else is met.
-    pub(crate) fn short_way(&self, verb: &str) -> Option<&str> {
+    pub(crate) fn short_way(&self, verb: &str) -> Option<&ShortWay> {
         match verb {
-            "attempt" => Some(&self.again),
-            "release" => Some(&self.leave),
+            "attempt" => Some(&self.attempt),
+            "release" => Some(&self.release),
             _ => None,
         }
+    }
+
+    fn short(&self, verb: &'static str, name: &'static str, text: &str, args: usize) -> ShortWay {
+        let alone = self.fill(&code_of(text));
+        let all = self.called(verb, args);
+        let surely = format!("WITH done (said) AS ({alone}) SELECT coalesce((SELECT said FROM done), {all})");
+        ShortWay { name, alone, surely }
     }
 
     /// The name of a verb's function.

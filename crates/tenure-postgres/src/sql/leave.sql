@@ -2,10 +2,7 @@
 -- function, whose parameters these are too. (A deadline of another life of the server that has not passed has not passed.)
 --
 -- The key is locked before the clock is read: that is what `CASE` is for.
-WITH freed AS (
-  UPDATE @places SET state = 4, holds = false
-    WHERE key = $1 AND slot = 0 AND id = $2 AND state = 0 AND NOT many AND NOT $4
-      AND CASE WHEN pg_advisory_xact_lock(@lock) IS NULL THEN false ELSE deadline > @clock END
-    RETURNING 1::bigint AS one
-)
-SELECT coalesce((SELECT one FROM freed), @v_release($1, $2, $3, $4))::text
+UPDATE @places SET state = 4, holds = false
+  WHERE key = $1 AND slot = 0 AND id = $2 AND state = 0 AND NOT many AND NOT $4
+    AND CASE WHEN pg_advisory_xact_lock(@lock) IS NULL THEN false ELSE deadline > @clock END
+  RETURNING '2'

@@ -185,10 +185,12 @@ async fn a_cancelled_attempt_leaves_no_ghost() -> Result {
 async fn a_request_is_written_by_whoever_asks() -> Result {
     let server = server(&[])?;
     let engine = open(&server.url()).await?;
-    // Afterwards the statement is prepared, and the row there.
-    let first = claim("k", Mode::Exclusive)?;
-    hold(&engine, &first).await?;
-    let_go(&engine, &first).await?;
+    // Afterwards the statements are prepared, and the row there.
+    for _ in 0..2 {
+        let first = claim("k", Mode::Exclusive)?;
+        hold(&engine, &first).await?;
+        let_go(&engine, &first).await?;
+    }
     let second = claim("k", Mode::Exclusive)?;
     let mut attempt = std::pin::pin!(engine.attempt(&second));
     ensure!(futures_util::FutureExt::now_or_never(&mut attempt).is_none(), "an answer without a trip");

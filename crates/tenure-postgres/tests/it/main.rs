@@ -12,6 +12,7 @@ mod links;
 mod modes;
 mod order;
 mod push;
+mod quiet;
 mod refused;
 mod support;
 #[cfg(feature = "tls")]

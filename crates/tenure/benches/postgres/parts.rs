@@ -59,6 +59,14 @@ pub(crate) fn measure() {
         let (driver, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
         tokio::spawn(connection);
         driver.batch_execute("SET enable_seqscan=off;SET plan_cache_mode=force_generic_plan").await.unwrap();
+        // The statements are for a key that was given back.
+        driver
+            .batch_execute(
+                "SELECT tenure_v1_attempt('k', md5('k')::uuid, 0::smallint, 0, 0, 15000000, true, '', '');\
+                 SELECT tenure_v1_release('k', md5('k')::uuid, 15000000, false)",
+            )
+            .await
+            .unwrap();
         let attempt = driver.prepare(&statement(AGAIN, &ATTEMPT)).await.unwrap();
         let release = driver.prepare(&statement(LEAVE, &RELEASE)).await.unwrap();
         let [mut updates, mut bare, mut verbs, mut all] = [const { Vec::new() }; 4];
