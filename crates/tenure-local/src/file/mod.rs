@@ -21,6 +21,7 @@ mod line;
 mod lines;
 mod presence;
 mod record;
+mod ring;
 mod show;
 mod sweep;
 mod trouble;
