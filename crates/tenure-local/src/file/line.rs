@@ -211,17 +211,19 @@ impl Line {
     }
 
     /// Who keeps a claim of this mode before this index from holding, or `None` if it holds there. As
-    /// [`line::blockers`], but of those ahead it reads no more permits than it needs to know that they are too many.
+    /// [`line::blockers`], but of those ahead it reads no more permits than it needs to know that they are too many, and
+    /// then looks for other modes alone.
     pub(super) fn blockers(
         &mut self,
         file: &File,
         at: usize,
         mode: Mode,
     ) -> io::Result<Option<Range<usize>>> {
-        let mut taken = match mode {
-            Mode::Permits(mine) => u64::from(mine.take()),
-            Mode::Exclusive | Mode::Shared => 0,
+        let Mode::Permits(mine) = mode else {
+            let other = Entry::rfind_other(self.entries(0..at), mode);
+            return Ok(other.map(|other| other..other + 1));
         };
+        let mut taken = u64::from(mine.take());
         let mut too_many = None;
         for other in (0..at).rev() {
             if !self.is_in_line(other) || (too_many.is_some() && self.entry(other).simple_mode().is_none()) {
@@ -231,7 +233,7 @@ impl Line {
             if !line::compatible(theirs, mode) {
                 return Ok(Some(other..other + 1));
             }
-            if let (Mode::Permits(mine), Mode::Permits(theirs)) = (mode, theirs) {
+            if let Mode::Permits(theirs) = theirs {
                 taken += u64::from(theirs.take());
                 if taken > u64::from(mine.of()) {
                     too_many = Some(other);
@@ -251,8 +253,13 @@ impl Line {
 
     /// The first place that does not hold, or the end.
     fn first_waiting(&mut self, file: &File) -> io::Result<usize> {
+        let all = self.entries(0..self.end());
+        let Some(first) = Entry::find_first(all) else { return Ok(self.end()) };
+        if self.entry(first).simple_mode() == Some(Mode::Shared) {
+            return Ok(Entry::find_unshared(all).unwrap_or(self.end()));
+        }
         let mut front = Front::default();
-        for at in 0..self.end() {
+        for at in first..self.end() {
             if self.is_in_line(at) && !front.admit(self.mode(file, at)?) {
                 return Ok(at);
             }

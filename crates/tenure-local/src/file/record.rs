@@ -186,6 +186,25 @@ impl Entry {
         find(map, |entry| entry.0 & PART == part && entry.0 & STATE != 0)
     }
 
+    /// The last place of a map beside which one of this mode, exclusive or shared, cannot hold.
+    pub(super) fn rfind_other(map: &[u8], mode: Mode) -> Option<usize> {
+        let shared = mode == Mode::Shared;
+        rfind(map, |entry| entry.is_in_line() & !(shared & entry.is_shared()))
+    }
+
+    /// The first place of a map, and the first that is not for readers.
+    pub(super) fn find_first(map: &[u8]) -> Option<usize> {
+        find(map, Self::is_in_line)
+    }
+
+    pub(super) fn find_unshared(map: &[u8]) -> Option<usize> {
+        find(map, |entry| entry.is_in_line() & !entry.is_shared())
+    }
+
+    const fn is_shared(self) -> bool {
+        self.0 & MODE == 0x20
+    }
+
     /// How many entries of a map are free before the first that is not.
     pub(super) fn free_ahead(map: &[u8]) -> usize {
         find(map, |entry| entry.0 != 0).unwrap_or(map.len() / Self::SIZE)
@@ -211,6 +230,14 @@ fn find(map: &[u8], is: impl Fn(Entry) -> bool) -> Option<usize> {
     let mut chunks = map.chunks(AT_ONCE * Entry::SIZE).enumerate();
     let (nth, chunk) = chunks.find(|(_, chunk)| entries(chunk).fold(false, |any, entry| any | is(entry)))?;
     entries(chunk).position(is).map(|at| nth * AT_ONCE + at)
+}
+
+/// The last entry that is so.
+fn rfind(map: &[u8], is: impl Fn(Entry) -> bool) -> Option<usize> {
+    let mut chunks = map.chunks(AT_ONCE * Entry::SIZE).enumerate().rev();
+    let (nth, chunk) = chunks.find(|(_, chunk)| entries(chunk).fold(false, |any, entry| any | is(entry)))?;
+    let all = entries(chunk).enumerate().filter(|&(_, entry)| is(entry));
+    all.last().map(|(at, _)| nth * AT_ONCE + at)
 }
 
 /// The part of an id that stands in its entry.
@@ -325,6 +352,9 @@ mod tests {
             assert_eq!(Entry::count_in_line(&map), (0..len).filter(|at| matches!(at % 4, 1 | 2)).count());
             assert_eq!(Entry::count_used(&map), (0..len).filter(|at| at % 4 != 0).count());
             assert_eq!(Entry::free_ahead(&map), len.min(1));
+            let last = (0..len).rfind(|at| matches!(at % 4, 1 | 2));
+            assert_eq!(Entry::rfind_other(&map, Mode::Shared), last);
+            assert_eq!(Entry::find_unshared(&map), (len > 1).then_some(1));
             assert_eq!(Entry::find_impossible(&map), None);
             for impossible in [0x04, 0x14, 0x01, 0x41, 0x10] {
                 let Some(at) = len.checked_sub(1) else { continue };

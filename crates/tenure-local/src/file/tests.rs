@@ -1,6 +1,7 @@
 mod damage;
 mod evict;
 mod numbers;
+mod order;
 
 use std::{
     os::unix::fs::{FileExt, PermissionsExt, symlink},
