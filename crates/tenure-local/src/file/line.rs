@@ -9,18 +9,15 @@
 //! *status*, in the first page, names it. The last number of the key stands in the status before the place that got it
 //! counts; a number that nobody got is no harm.
 
-use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
+use std::{io, ops::Range};
 
-use rustix::{
-    fs::FallocateFlags,
-    io::{Errno, retry_on_intr},
-};
 use tenure_core::{
     Claim, ClaimId, Key, Mode, Seq,
     line::{self, Front},
 };
 
 use super::{
+    disk::Disk,
     record::{Entry, Record, SLOT, State, u32_at},
     ring::{Ring, STATUS, STATUS_LEN},
 };
@@ -73,7 +70,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Reads the file. `InvalidData` says what is wrong with it.
-    pub(super) fn read(&mut self, file: &File, key: &Key) -> io::Result<Head> {
+    pub(super) fn read(&mut self, file: &impl Disk, key: &Key) -> io::Result<Head> {
         if !self.checked {
             if is_empty(file)? {
                 return Ok(Head::Empty);
@@ -87,14 +84,21 @@ impl Line {
         self.read_ring(file)
     }
 
-    pub(super) fn read_ring(&mut self, file: &File) -> io::Result<Head> {
+    pub(super) fn read_ring(&mut self, file: &impl Disk) -> io::Result<Head> {
         (self.first_waiting, self.slots_at, self.skipped) = (None, 0, 0);
         self.page.resize(PAGE - STATUS, 0);
         fill(file, &mut self.page, STATUS as u64, "less than a head")?;
         if self.page[RETIRED] != 0 {
             return Ok(Head::Retired);
         }
-        (self.ring, self.last) = Ring::decode(&self.page).map_err(invalid)?;
+        let (ring, last) = Ring::decode(&self.page).map_err(invalid)?;
+        // Files are cut only behind their ring, so that it is enough to look once for each.
+        if (ring.region, ring.capacity) != (self.ring.region, self.ring.capacity)
+            && file.size()? < ring.file_len()
+        {
+            return Err(invalid("less than its ring"));
+        }
+        (self.ring, self.last) = (ring, last);
         self.map.resize(self.ring.span * Entry::SIZE, 0);
         let (first, wrapped) = self.map.split_at_mut(self.ring.unwrapped() * Entry::SIZE);
         for (piece, nth) in [(first, 0), (wrapped, self.ring.unwrapped())] {
@@ -118,22 +122,22 @@ impl Line {
     }
 
     /// Whether nobody has joined the line or moved its ring since it was read.
-    pub(super) fn is_as_read(&self, file: &File) -> io::Result<bool> {
+    pub(super) fn is_as_read(&self, file: &impl Disk) -> io::Result<bool> {
         let mut status = [0; STATUS_LEN];
         fill(file, &mut status, STATUS as u64, "less than a head")?;
         Ok(status == self.page[..STATUS_LEN])
     }
 
     /// Begins an empty file. Nothing is changed if there is no room for it.
-    pub(super) fn begin(&mut self, file: &File, key: &Key, floor: Seq) -> io::Result<()> {
-        allocate(file, 0, PAGE)?;
+    pub(super) fn begin(&mut self, file: &impl Disk, key: &Key, floor: Seq) -> io::Result<()> {
+        file.allocate(0, PAGE)?;
         let mut head = [0; STATUS + STATUS_LEN];
         head[..8].copy_from_slice(&MAGIC);
         head[8..12].copy_from_slice(&VERSION.to_le_bytes());
         head[KEY_LEN..][..4].copy_from_slice(&(key.as_str().len() as u32).to_le_bytes());
         head[KEY..][..key.as_str().len()].copy_from_slice(key.as_str().as_bytes());
         Ring::default().encode(floor, &mut head[STATUS..]);
-        file.write_all_at(&head, 0)?;
+        file.write(&head, 0)?;
         self.read(file, key).map(drop)
     }
 
@@ -169,7 +173,7 @@ impl Line {
     }
 
     /// The place in the line, or the grave, of this claim.
-    pub(super) fn find(&mut self, file: &File, id: ClaimId) -> io::Result<Option<usize>> {
+    pub(super) fn find(&mut self, file: &impl Disk, id: ClaimId) -> io::Result<Option<usize>> {
         let mut from = 0;
         while let Some(nth) = Entry::find_candidate(self.entries(from..self.end()), id) {
             if self.record(file, from + nth)?.id == id {
@@ -181,14 +185,14 @@ impl Line {
     }
 
     /// What stands at an index that is not free.
-    pub(super) fn record(&mut self, file: &File, at: usize) -> io::Result<Record> {
+    pub(super) fn record(&mut self, file: &impl Disk, at: usize) -> io::Result<Record> {
         let entry = self.entry(at);
         let record = Record::decode(entry, self.slot_bytes(file, at)?);
         record.map_err(|what| self.broken(at, what))
     }
 
     /// The bytes of a slot.
-    pub(super) fn slot_bytes(&mut self, file: &File, at: usize) -> io::Result<&[u8]> {
+    pub(super) fn slot_bytes(&mut self, file: &impl Disk, at: usize) -> io::Result<&[u8]> {
         let slot_at = self.ring.slot_at(at);
         if self.ring.is_inner() {
             return Ok(&self.page[slot_at as usize - STATUS..][..SLOT]);
@@ -203,7 +207,7 @@ impl Line {
         Ok(&self.slots[(slot_at - page_at) as usize..][..SLOT])
     }
 
-    pub(super) fn mode(&mut self, file: &File, at: usize) -> io::Result<Mode> {
+    pub(super) fn mode(&mut self, file: &impl Disk, at: usize) -> io::Result<Mode> {
         match self.entry(at).simple_mode() {
             Some(mode) => Ok(mode),
             None => Ok(self.record(file, at)?.mode),
@@ -215,7 +219,7 @@ impl Line {
     /// then looks for other modes alone.
     pub(super) fn blockers(
         &mut self,
-        file: &File,
+        file: &impl Disk,
         at: usize,
         mode: Mode,
     ) -> io::Result<Option<Range<usize>>> {
@@ -244,7 +248,7 @@ impl Line {
     }
 
     /// The places that hold now and did not before this verb took others from the line.
-    pub(super) fn new_holders(&mut self, file: &File) -> io::Result<Vec<Record>> {
+    pub(super) fn new_holders(&mut self, file: &impl Disk) -> io::Result<Vec<Record>> {
         let Some(before) = self.first_waiting.take() else { return Ok(Vec::new()) };
         let now = self.first_waiting(file)?;
         let new = (before..now).filter(|&at| self.is_in_line(at)).collect::<Vec<_>>();
@@ -252,7 +256,7 @@ impl Line {
     }
 
     /// The first place that does not hold, or the end.
-    fn first_waiting(&mut self, file: &File) -> io::Result<usize> {
+    fn first_waiting(&mut self, file: &impl Disk) -> io::Result<usize> {
         let all = self.entries(0..self.end());
         let Some(first) = Entry::find_first(all) else { return Ok(self.end()) };
         if self.entry(first).simple_mode() == Some(Mode::Shared) {
@@ -268,7 +272,7 @@ impl Line {
     }
 
     /// Before a change by which others may hold.
-    fn mark(&mut self, file: &File) -> io::Result<()> {
+    fn mark(&mut self, file: &impl Disk) -> io::Result<()> {
         if self.first_waiting.is_none() {
             self.first_waiting = Some(self.first_waiting(file)?);
         }
@@ -276,7 +280,7 @@ impl Line {
     }
 
     /// Appends a place at the end of the line. Changes indices.
-    pub(super) fn append(&mut self, file: &File, claim: &Claim, record: &Record) -> io::Result<()> {
+    pub(super) fn append(&mut self, file: &impl Disk, claim: &Claim, record: &Record) -> io::Result<()> {
         self.forget_free_end();
         if self.is_full() {
             self.move_ring(file)?;
@@ -294,25 +298,25 @@ impl Line {
             self.put(self.ring.entry_at(at), &entry.to_bytes());
             self.put(self.ring.slot_at(at), &bytes);
             let end = self.ring.slot_at(at) as usize - STATUS + used;
-            return file.write_all_at(&self.page[RETIRED + 8..end], (STATUS + RETIRED + 8) as u64);
+            return file.write(&self.page[RETIRED + 8..end], (STATUS + RETIRED + 8) as u64);
         }
         self.slots_at = 0;
-        file.write_all_at(&bytes[..used], self.ring.slot_at(at))?;
+        file.write(&bytes[..used], self.ring.slot_at(at))?;
         self.write_status(file)?;
-        file.write_all_at(&entry.to_bytes(), self.ring.entry_at(at))
+        file.write(&entry.to_bytes(), self.ring.entry_at(at))
     }
 
     fn put(&mut self, at: u64, bytes: &[u8]) {
         self.page[at as usize - STATUS..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    fn write_status(&mut self, file: &File) -> io::Result<()> {
+    fn write_status(&mut self, file: &impl Disk) -> io::Result<()> {
         self.ring.encode(self.last, &mut self.page);
-        file.write_all_at(&self.page[RETIRED + 8..STATUS_LEN], (STATUS + RETIRED + 8) as u64)
+        file.write(&self.page[RETIRED + 8..STATUS_LEN], (STATUS + RETIRED + 8) as u64)
     }
 
-    fn set(&mut self, file: &File, at: usize, entry: Entry) -> io::Result<()> {
-        file.write_all_at(&entry.to_bytes(), self.ring.entry_at(at))?;
+    fn set(&mut self, file: &impl Disk, at: usize, entry: Entry) -> io::Result<()> {
+        file.write(&entry.to_bytes(), self.ring.entry_at(at))?;
         self.map[(self.skipped + at) * Entry::SIZE..][..Entry::SIZE].copy_from_slice(&entry.to_bytes());
         if self.ring.is_inner() {
             self.put(self.ring.entry_at(at), &entry.to_bytes());
@@ -321,26 +325,26 @@ impl Line {
     }
 
     /// Takes a place out of the line.
-    pub(super) fn remove(&mut self, file: &File, at: usize) -> io::Result<()> {
+    pub(super) fn remove(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
         self.mark(file)?;
         self.set(file, at, Entry::FREE)
     }
 
-    pub(super) fn remove_grave(&mut self, file: &File, at: usize) -> io::Result<()> {
+    pub(super) fn remove_grave(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
         self.set(file, at, Entry::FREE)
     }
 
     /// Takes a place out of the line and leaves a grave.
-    pub(super) fn bury(&mut self, file: &File, at: usize) -> io::Result<()> {
+    pub(super) fn bury(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
         self.mark(file)?;
         self.set(file, at, self.entry(at).with_state(State::Grave))
     }
 
-    pub(super) fn stop(&mut self, file: &File, at: usize) -> io::Result<()> {
+    pub(super) fn stop(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
         self.set(file, at, self.entry(at).with_state(State::Stopped))
     }
 
-    pub(super) fn weaken(&mut self, file: &File, at: usize) -> io::Result<()> {
+    pub(super) fn weaken(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
         self.mark(file)?;
         self.set(file, at, self.entry(at).with_mode(Mode::Shared))
     }
@@ -351,17 +355,17 @@ impl Line {
     }
 
     /// Makes the file remember this number.
-    pub(super) fn raise(&mut self, file: &File, last: Seq) -> io::Result<()> {
+    pub(super) fn raise(&mut self, file: &impl Disk, last: Seq) -> io::Result<()> {
         self.last = self.last.max(last);
         self.write_status(file)
     }
 
-    pub(super) fn retire(&self, file: &File) -> io::Result<()> {
-        file.write_all_at(&[1], (STATUS + RETIRED) as u64)
+    pub(super) fn retire(&self, file: &impl Disk) -> io::Result<()> {
+        file.write(&[1], (STATUS + RETIRED) as u64)
     }
 
     /// Forgets what only makes a line longer to read: free entries in front, and a ring that was needed once.
-    pub(super) fn trim(&mut self, file: &File) -> io::Result<()> {
+    pub(super) fn trim(&mut self, file: &impl Disk) -> io::Result<()> {
         if self.ring.capacity > ROOMY
             && Entry::count_used(self.entries(0..self.end())) * 16 <= self.ring.capacity
         {
@@ -378,38 +382,39 @@ impl Line {
 
     /// Moves all that is in use, without the free slots between, into a ring with room for as many again. Nothing is
     /// changed if there is no room for it.
-    fn move_ring(&mut self, file: &File) -> io::Result<()> {
+    fn move_ring(&mut self, file: &impl Disk) -> io::Result<()> {
         let used: Vec<_> = (0..self.end()).filter(|&at| self.state(at).is_some()).collect();
-        let new = self.ring.moved(used.len());
+        let new = self.ring.moved(used.len()).ok_or_else(too_long)?;
         let (mut map, mut slots) = (Vec::new(), Vec::new());
         for &at in &used {
             map.extend_from_slice(&self.entry(at).to_bytes());
             slots.extend_from_slice(self.slot_bytes(file, at)?);
         }
-        let old = std::mem::replace(&mut self.ring, new);
         if new.is_inner() {
+            self.ring = new;
             self.put(new.entry_at(0), &[0; Ring::INNER * Entry::SIZE]);
             self.put(new.entry_at(0), &map);
             self.put(new.slot_at(0), &slots);
             self.ring.encode(self.last, &mut self.page);
-            file.write_all_at(&self.page[RETIRED + 8..], (STATUS + RETIRED + 8) as u64)?;
+            file.write(&self.page[RETIRED + 8..], (STATUS + RETIRED + 8) as u64)?;
         } else {
-            if let Err(err) = allocate(file, new.region, new.size()) {
+            if let Err(err) = file.allocate(new.region, new.size()) {
                 // What was got of it is of no use.
-                let _ = rustix::fs::ftruncate(file, old.file_len());
+                let _ = file.cut(self.ring.file_len());
                 return Err(err);
             }
-            file.write_all_at(&slots, new.slot_at(0))?;
+            file.write(&slots, new.slot_at(0))?;
             // All of it: what stood there before may be of an older ring.
             let entries = map.len();
             map.resize(new.capacity * Entry::SIZE, 0);
-            file.write_all_at(&map, new.entry_at(0))?;
+            file.write(&map, new.entry_at(0))?;
             map.truncate(entries);
+            self.ring = new;
             self.write_status(file)?;
         }
         (self.map, self.skipped, self.slots_at) = (map, 0, 0);
         // A chore. What is left behind is overwritten by the next ring.
-        let _ = rustix::fs::ftruncate(file, new.file_len());
+        let _ = file.cut(new.file_len());
         Ok(())
     }
 
@@ -419,24 +424,19 @@ impl Line {
 }
 
 /// Whether nobody has begun the file yet.
-pub(super) fn is_empty(file: &File) -> io::Result<bool> {
-    if file.metadata()?.len() > PAGE as u64 {
+pub(super) fn is_empty(file: &impl Disk) -> io::Result<bool> {
+    let size = file.size()?;
+    if size > PAGE as u64 {
         return Ok(false);
     }
     // Allocated, but not begun: all zero.
     let mut bytes = [0; PAGE];
-    let mut len = 0;
-    while len < bytes.len() {
-        match file.read_at(&mut bytes[len..], len as u64)? {
-            0 => break,
-            more => len += more,
-        }
-    }
+    fill(file, &mut bytes[..size as usize], 0, "less than it had")?;
     Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
 /// The key that a line file says it is of.
-pub(super) fn key_of(file: &File) -> io::Result<String> {
+pub(super) fn key_of(file: &impl Disk) -> io::Result<String> {
     let mut head = [0; STATUS];
     fill(file, &mut head, 0, "less than a head")?;
     if head[..8] != MAGIC {
@@ -452,8 +452,8 @@ pub(super) fn key_of(file: &File) -> io::Result<String> {
         .ok_or_else(|| invalid("a key that is none"))
 }
 
-fn fill(file: &File, bytes: &mut [u8], at: u64, short: &str) -> io::Result<()> {
-    file.read_exact_at(bytes, at).map_err(|err| match err.kind() {
+fn fill(file: &impl Disk, bytes: &mut [u8], at: u64, short: &str) -> io::Result<()> {
+    file.fill(bytes, at).map_err(|err| match err.kind() {
         io::ErrorKind::UnexpectedEof => invalid(short),
         _ => err,
     })
@@ -463,10 +463,6 @@ fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-fn allocate(file: &File, at: u64, len: usize) -> io::Result<()> {
-    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, len as u64)) {
-        // Not every file system can promise room; written zeros are nearly as good.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.write_all_at(&vec![0; len], at),
-        done => Ok(done?),
-    }
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::QuotaExceeded, "a line with more places than a file has room for")
 }

@@ -15,6 +15,7 @@
 mod book;
 mod control;
 mod dir;
+mod disk;
 mod engine;
 mod facts;
 mod line;

@@ -31,7 +31,7 @@ pub(super) struct Ring {
     /// How many slots it has.
     pub(super) capacity: usize,
     /// The first one that may be in use.
-    first: usize,
+    pub(super) first: usize,
     /// How many from there on may be. All others are free.
     pub(super) span: usize,
 }
@@ -45,6 +45,8 @@ impl Default for Ring {
 impl Ring {
     /// The slots of the ring in the first page.
     pub(super) const INNER: usize = 4;
+    /// The most slots of any: a map of 4 MiB. Nobody who reads a file needs more room than that, whatever it says.
+    pub(super) const MOST: usize = 1 << 20;
 
     /// The ring and the key's last number in these bytes of the status, or what is wrong with them.
     pub(super) fn decode(status: &[u8]) -> Result<(Self, Seq), &'static str> {
@@ -60,6 +62,7 @@ impl Ring {
         let fits = ring.region.is_multiple_of(PAGE as u64) && ring.region < 1 << 50;
         if !fits
             || ring.is_inner() != (ring.capacity == Self::INNER)
+            || ring.capacity > Self::MOST
             || ring.first >= ring.capacity
             || ring.span > ring.capacity
         {
@@ -131,20 +134,23 @@ impl Ring {
     }
 
     /// A ring with so many slots in use and room for as many again, which does not touch this one unless both are in the
-    /// first page, where it is one write.
-    pub(super) fn moved(&self, used: usize) -> Self {
+    /// first page, where it is one write. `None` if that would be too many.
+    pub(super) fn moved(&self, used: usize) -> Option<Self> {
         let mut ring = Self { span: used, ..Self::default() };
         if used < Self::INNER {
-            return ring;
+            return Some(ring);
         }
         while ring.capacity < 2 * used {
             ring.capacity *= 4;
+        }
+        if ring.capacity > Self::MOST {
+            return None;
         }
         ring.region = PAGE as u64;
         if !self.is_inner() && self.region < ring.file_len() {
             ring.region = self.file_len();
         }
-        ring
+        Some(ring)
     }
 }
 

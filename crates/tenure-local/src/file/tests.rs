@@ -1,5 +1,8 @@
+mod bytes;
 mod damage;
 mod evict;
+mod garbage;
+mod kill;
 mod numbers;
 mod order;
 

@@ -48,8 +48,8 @@ impl FileEngine {
             locked.ok_or_else(|| control::removed(Op::Attempt, &self.lines.shown(&claim.key)))?;
         if !locked.data.is_begun() {
             let floor = self.control.floor(limit.left(), Op::Attempt).await?;
-            let Locked { file, data } = &mut locked;
-            data.begin(file, &claim.key, floor).map_err(|err| self.failed(Op::Attempt, &claim.key, err))?;
+            let (file, line) = (&*locked.file, &mut *locked.data);
+            line.begin(file, &claim.key, floor).map_err(|err| self.failed(Op::Attempt, &claim.key, err))?;
         }
         loop {
             match self.step(&mut locked, claim)? {
@@ -186,11 +186,10 @@ impl FileEngine {
             if !self.control.allows(hold.claim.floor) {
                 self.control.allow(hold.claim.floor, limit.left(), Op::Renew).await?;
             }
-            let Locked { file, data } = &mut locked;
-            data.raise(file, hold.claim.floor).map_err(|err| self.failed(Op::Renew, key, err))?;
+            let (file, line) = (&*locked.file, &mut *locked.data);
+            line.raise(file, hold.claim.floor).map_err(|err| self.failed(Op::Renew, key, err))?;
         }
-        let Locked { file, data } = &mut locked;
-        let place = find_held(file, data, hold).map_err(|err| self.failed(Op::Renew, key, err))?;
+        let place = find_held(&locked.file, &mut locked.data, hold).map_err(|err| self.failed(Op::Renew, key, err))?;
         Ok(place.is_some())
     }
 

@@ -1,11 +1,11 @@
-//! The ring of a line file, beside the line rule and in the moments in which a process may be killed.
+//! The ring of a line file, beside the line rule.
 
 use tenure_core::line as rule;
 
 use super::{
     line::{Head, Line, PAGE},
     record::{Record, State},
-    ring::{Ring, STATUS, STATUS_LEN},
+    ring::{Ring, STATUS},
     *,
 };
 
@@ -144,61 +144,4 @@ fn a_ring_of_any_size_says_what_the_line_rule_says() {
         }
         assert!(longest > 64 && wrapped > 20, "{longest} places, {wrapped} times wrapped");
     }
-}
-
-/// Who stands in the line of a file with these bytes, and its last number.
-fn places(bytes: &[u8]) -> (Vec<ClaimId>, Seq) {
-    let file = tempfile::tempfile().unwrap();
-    file.write_all_at(bytes, 0).unwrap();
-    let mut line = Line::default();
-    assert_eq!(line.read(&file, &Key::new("k").unwrap()).unwrap(), Head::Live);
-    let in_line: Vec<_> = (0..line.end()).filter(|&at| line.is_in_line(at)).collect();
-    let ids = in_line.into_iter().map(|at| line.record(&file, at).unwrap().id).collect();
-    (ids, line.last)
-}
-
-/// What a place is and a ring of another size are written first, then the status, and what makes them count last: a
-/// kill between two writes leaves the line as it was.
-#[test]
-fn a_kill_between_two_writes_leaves_the_line_as_it_was() {
-    let mut bed = Bed::new(77);
-    let mut moves = 0;
-    for step in 0..400 {
-        bed.read();
-        let before = (bed.bytes(), bed.model.iter().map(|claim| claim.id).collect::<Vec<_>>());
-        let ring = Ring::decode(&before.0[STATUS..]).unwrap().0;
-        if bed.model.is_empty() || bed.random(8) < [6, 4, 1, 1][step / 100] {
-            bed.join();
-        } else {
-            let nth = bed.random(bed.model.len());
-            let _ = bed.leave(nth);
-        }
-        let after = bed.bytes();
-        let (moved, last) = Ring::decode(&after[STATUS..]).unwrap();
-        let ids: Vec<_> = bed.model.iter().map(|claim| claim.id).collect();
-        assert_eq!(places(&after), (ids, last));
-        if moved.is_inner() {
-            continue; // one write, or two of which each leaves a whole line
-        }
-        let mut killed = before.0.clone();
-        killed.resize(killed.len().max(after.len()), 0);
-        if moved.region == ring.region {
-            // The slot alone, then with the status.
-            let slots = moved.slot_at(0) as usize - moved.position(0) * 512;
-            killed[slots..].copy_from_slice(&after[slots..]);
-            let joined = bed.model.len() > before.1.len();
-            assert_eq!(places(&killed).0, before.1, "after the slot");
-            if joined {
-                killed[STATUS..STATUS + STATUS_LEN].copy_from_slice(&after[STATUS..STATUS + STATUS_LEN]);
-                assert_eq!(places(&killed), (before.1, last), "after the status");
-            }
-        } else {
-            // All of the new ring, which the status does not name yet.
-            moves += 1;
-            let region = moved.region as usize..moved.file_len() as usize;
-            killed[region.clone()].copy_from_slice(&after[region]);
-            assert_eq!(places(&killed).0, before.1, "after the new ring");
-        }
-    }
-    assert!(moves > 3, "the ring was moved {moves} times");
 }
