@@ -167,6 +167,11 @@ impl Line {
         self.entry(at).is_in_line()
     }
 
+    /// The first place.
+    pub(super) fn first(&self) -> Option<usize> {
+        Entry::find_first(self.entries(0..self.end()))
+    }
+
     /// How many stand ahead of this index.
     pub(super) fn ahead(&self, at: usize) -> usize {
         Entry::count_in_line(self.entries(0..at))
@@ -257,10 +262,9 @@ impl Line {
 
     /// The first place that does not hold, or the end.
     fn first_waiting(&mut self, file: &impl Disk) -> io::Result<usize> {
-        let all = self.entries(0..self.end());
-        let Some(first) = Entry::find_first(all) else { return Ok(self.end()) };
+        let Some(first) = self.first() else { return Ok(self.end()) };
         if self.entry(first).simple_mode() == Some(Mode::Shared) {
-            return Ok(Entry::find_unshared(all).unwrap_or(self.end()));
+            return Ok(Entry::find_unshared(self.entries(0..self.end())).unwrap_or(self.end()));
         }
         let mut front = Front::default();
         for at in first..self.end() {

@@ -177,6 +177,20 @@ async fn permits_wait_for_any_of_those_ahead() {
 }
 
 #[tokio::test]
+async fn a_reader_whose_death_nobody_watched_keeps_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b, c) = (open(dir.path()).await, open(dir.path()).await, open(dir.path()).await);
+    let reader = || claim("k", Mode::Shared, Patience::Queue);
+    let (first, second, writer) = (reader(), reader(), exclusive("k"));
+    let _ = (granted(&a, &first).await, granted(&b, &second).await);
+    let seat = waits(&c, &writer).await.seat.unwrap();
+    // The writer watches the nearer one.
+    drop(a);
+    assert_eq!(release(&b, &second).await, Released::Freed);
+    assert_eq!(soon(c.turn(&writer)).await, Turn::Holds(seat));
+}
+
+#[tokio::test]
 async fn a_downgrade_lets_readers_in_and_keeps_the_number() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (open(dir.path()).await, open(dir.path()).await);

@@ -84,7 +84,7 @@ impl FileEngine {
         }
         let (at, mode) = mine.map_or((line.end(), claim.mode), |(at, place)| (at, place.mode));
         let blockers = self.clear(file, line, at, mode).map_err(failed)?;
-        self.settle(file, line, Some(claim.id)).map_err(failed)?;
+        self.settle(file, line, Some(claim.id));
         let mut behind = Vec::new();
         let mut waits = None;
         if let Some(blockers) = blockers {
@@ -155,12 +155,25 @@ impl FileEngine {
         }
     }
 
-    /// Tells those who hold now and did not before.
-    fn settle(&self, file: &File, line: &mut Line, except: Option<ClaimId>) -> io::Result<()> {
-        for place in line.new_holders(file)? {
+    /// Tells those who hold now and did not before. If their places cannot be read, they find that out themselves when they
+    /// ask again; what was done before stays done.
+    fn settle(&self, file: &File, line: &mut Line, except: Option<ClaimId>) {
+        for place in line.new_holders(file).unwrap_or_default() {
             if except != Some(place.id) {
                 self.peers.tell(&place.nonce, Letter::Holds(place.id, place.seq));
             }
+        }
+    }
+
+    /// Frees the dead at the front of the line. Of several who hold, whoever waits behind them watches the nearest alone; so
+    /// it is for the last of them that lives to see who of the others died.
+    fn clear_front(&self, file: &File, line: &mut Line) -> io::Result<()> {
+        while let Some(first) = line.first() {
+            let place = line.record(file, first)?;
+            if self.peers.is_alive(&place.nonce)? {
+                break;
+            }
+            line.remove(file, first)?;
         }
         Ok(())
     }
@@ -189,7 +202,8 @@ impl FileEngine {
             let (file, line) = (&*locked.file, &mut *locked.data);
             line.raise(file, hold.claim.floor).map_err(|err| self.failed(Op::Renew, key, err))?;
         }
-        let place = find_held(&locked.file, &mut locked.data, hold).map_err(|err| self.failed(Op::Renew, key, err))?;
+        let place = find_held(&locked.file, &mut locked.data, hold)
+            .map_err(|err| self.failed(Op::Renew, key, err))?;
         Ok(place.is_some())
     }
 
@@ -205,8 +219,12 @@ impl FileEngine {
         let (file, line) = (&*locked.file, &mut *locked.data);
         let released = match line.find(file, claim.id).map_err(failed)? {
             Some(at) if line.is_in_line(at) => {
+                let is_alone = line.mode(file, at).map_err(failed)? == Mode::Exclusive;
                 line.remove(file, at).map_err(failed)?;
-                self.settle(file, line, None).map_err(failed)?;
+                if !is_alone {
+                    let _ = self.clear_front(file, line); // if not here, whoever waits does it in time
+                }
+                self.settle(file, line, None);
                 Released::Freed
             }
             Some(grave) => {
@@ -235,7 +253,7 @@ impl FileEngine {
             Mode::Shared => {}
             Mode::Exclusive => {
                 line.weaken(file, at).map_err(failed)?;
-                self.settle(file, line, Some(hold.claim.id)).map_err(failed)?;
+                self.settle(file, line, Some(hold.claim.id));
             }
             Mode::Permits(_) => {
                 return Err(
@@ -260,11 +278,11 @@ impl FileEngine {
         }
         if !self.peers.is_alive(&place.nonce).map_err(failed)? {
             line.remove(file, at).map_err(failed)?;
-            self.settle(file, line, None).map_err(failed)?;
+            self.settle(file, line, None);
             return Ok(Evicted::Gone);
         }
         let blockers = self.clear(file, line, at, place.mode).map_err(failed)?;
-        self.settle(file, line, None).map_err(failed)?;
+        self.settle(file, line, None);
         self.control.count_eviction(limit.left()).await?;
         // A waiter believes in nothing, so there is nothing to wait for.
         let (file, line) = (&*locked.file, &mut *locked.data);
@@ -273,7 +291,7 @@ impl FileEngine {
             Evicted::Stopped
         } else {
             line.bury(file, at).map_err(failed)?;
-            self.settle(file, line, None).map_err(failed)?;
+            self.settle(file, line, None);
             Evicted::Freed
         };
         self.peers.tell(&place.nonce, Letter::Evicted(place.id, place.seq));

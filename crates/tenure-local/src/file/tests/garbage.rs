@@ -112,7 +112,8 @@ fn alike() -> (ClaimId, ClaimId) {
     let mut known = std::collections::HashMap::new();
     for nth in 1_u128.. {
         // As of many processes: the ids of one differ in their entries for a long time.
-        let id = ClaimId::from_bytes(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes());
+        let id =
+            ClaimId::from_bytes(nth.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes());
         let entry = Entry::of(State::Live, Mode::Exclusive, id).to_bytes();
         if let Some(other) = known.insert(entry, id) {
             return (other, id);
