@@ -394,6 +394,7 @@ impl Line {
             map.extend_from_slice(&self.entry(at).to_bytes());
             slots.extend_from_slice(self.slot_bytes(file, at)?);
         }
+        let was_inner = self.ring.is_inner();
         if new.is_inner() {
             self.ring = new;
             self.put(new.entry_at(0), &[0; Ring::INNER * Entry::SIZE]);
@@ -417,8 +418,10 @@ impl Line {
             self.write_status(file)?;
         }
         (self.map, self.skipped, self.slots_at) = (map, 0, 0);
-        // A chore. What is left behind is overwritten by the next ring.
-        let _ = file.cut(new.file_len());
+        if !(was_inner && new.is_inner()) {
+            // A chore. What is left behind is overwritten by the next ring.
+            let _ = file.cut(new.file_len());
+        }
         Ok(())
     }
 
