@@ -1,31 +1,38 @@
-//! One line file: a head that names the key, and slots.
+//! One line file: a head that names the key, and a ring of slots, one for each place.
 //!
-//! Every change is one write inside one page, so a process that is killed between two of them leaves a whole
-//! line. The last number of the key is the largest that any slot remembers, freed ones included.
+//! The places stand in the ring in the order of the line, so that nobody has to sort them: a newcomer takes the slot behind
+//! the last one. What a place is stands in its slot, of 512 bytes; whether it stands there, and in which mode, in an *entry* of
+//! four bytes, and all entries beside each other in the *map*. A verb reads the map and the few slots that it needs.
+//!
+//! Every change counts by one last write inside one page, so a process that is killed before or after it leaves a whole
+//! line: a place comes and goes with its entry, and a ring of another size is written beside the old one before the
+//! *status*, in the first page, names it. The last number of the key stands in the status before the place that got it
+//! counts; a number that nobody got is no harm.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::{io, ops::Range};
 
-use rustix::{
-    fs::FallocateFlags,
-    io::{Errno, retry_on_intr},
+use tenure_core::{
+    Claim, ClaimId, Key, Mode, Seq,
+    line::{self, Front},
 };
-use tenure_core::{Claim, ClaimId, Key, Mode, Seq, line};
 
-use super::record::{self, MODE_AT, Record, SLOT, State, u32_at, u64_at};
+use super::{
+    disk::Disk,
+    record::{Entry, Record, SLOT, State, u32_at},
+    ring::{Ring, STATUS, STATUS_LEN},
+};
 
 const MAGIC: [u8; 8] = *b"tenure\0L";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const KEY_LEN: usize = 12;
 const KEY: usize = 16;
-/// What changes of the head: whether the file is retired, and a number that it remembers besides the slots'.
-const STATUS: usize = 1536;
+/// In the status: whether the file is retired. What is behind it is written as one.
 const RETIRED: usize = 0;
-const LAST: usize = 8;
-/// Where the slots begin.
-const HEAD: usize = 2048;
-const PAGE: u64 = 4096;
-/// Above so many slots, a file that needs few of them is cut.
+pub(super) const PAGE: usize = 4096;
+/// In rings of up to so many slots nothing is gained by a smaller one.
 const ROOMY: usize = 64;
+/// So many entries that are free again are read in front of the first place before the status forgets them.
+const DRIFT: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
@@ -38,27 +45,32 @@ pub(super) enum Head {
 
 /// The line as it was read under the file's lock; it stays true while the lock is held.
 ///
+/// Places go by their index in the ring, counted from its first slot in use: those ahead have smaller ones. Between
+/// them may be slots that are free again. An index stays what it is until a place is appended.
+///
 /// The buffers live as long as the open file, so that a verb on a short line allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     /// Whether the head was checked; the key of a file never changes.
     checked: bool,
-    bytes: Vec<u8>,
-    slots: usize,
-    /// The first free slot, if there is one.
-    free: Option<usize>,
+    /// The first page from the status on.
+    page: Vec<u8>,
+    ring: Ring,
     /// The last number of the key.
     pub(super) last: Seq,
-    /// The places in order.
-    pub(super) places: Vec<Record>,
-    /// Evicted claims whose owner has not let go yet.
-    pub(super) graves: Vec<Record>,
-    pub(super) modes: Vec<Mode>,
+    /// The entries of the ring in order, behind `skipped` free ones.
+    map: Vec<u8>,
+    skipped: usize,
+    /// The page of slots that was read last, and where it is; none is at 0.
+    slots: Vec<u8>,
+    slots_at: u64,
+    /// The first place that did not hold before this verb took any from the line.
+    first_waiting: Option<usize>,
 }
 
 impl Line {
     /// Reads the file. `InvalidData` says what is wrong with it.
-    pub(super) fn read(&mut self, file: &File, key: &Key) -> io::Result<Head> {
+    pub(super) fn read(&mut self, file: &impl Disk, key: &Key) -> io::Result<Head> {
         if !self.checked {
             if is_empty(file)? {
                 return Ok(Head::Empty);
@@ -69,118 +81,64 @@ impl Line {
             }
             self.checked = true;
         }
-        self.read_slots(file)
+        self.read_ring(file)
     }
 
-    pub(super) fn read_slots(&mut self, file: &File) -> io::Result<Head> {
-        let mut len = 0;
-        loop {
-            if self.bytes.len() < len + 8 * SLOT {
-                self.bytes.resize((2 * self.bytes.len()).max(9 * SLOT), 0);
-            }
-            // Most files fit: one read that comes back short has seen the end.
-            match file.read_at(&mut self.bytes[len..], (STATUS + len) as u64) {
-                Ok(0) => break,
-                Ok(more) => len += more,
-                Err(err) if err.kind() == io::ErrorKind::Interrupted => continue,
-                Err(err) => return Err(err),
-            }
-            if len < self.bytes.len() {
-                break;
-            }
-        }
-        if len < HEAD - STATUS {
-            return Err(invalid("less than a head"));
-        }
-        let (status, slots) = self.bytes[..len].split_at(HEAD - STATUS);
-        if status[RETIRED] != 0 {
+    pub(super) fn read_ring(&mut self, file: &impl Disk) -> io::Result<Head> {
+        (self.first_waiting, self.slots_at, self.skipped) = (None, 0, 0);
+        self.page.resize(PAGE - STATUS, 0);
+        fill(file, &mut self.page, STATUS as u64, "less than a head")?;
+        if self.page[RETIRED] != 0 {
             return Ok(Head::Retired);
         }
-        self.slots = slots.len() / SLOT;
-        self.places.clear();
-        self.graves.clear();
-        self.free = None;
-        self.last = Seq::new(u64_at(status, LAST)).ok_or_else(|| invalid("a number out of range"))?;
-        for (slot, bytes) in slots.chunks_exact(SLOT).enumerate() {
-            let (seq, record) =
-                Record::decode(slot, bytes).map_err(|what| invalid(format!("{what} in slot {slot}")))?;
-            self.last = self.last.max(seq);
-            match record {
-                Some(record) if record.state == State::Grave => self.graves.push(record),
-                Some(record) => self.places.push(record),
-                None => self.free = self.free.or(Some(slot)),
+        let (ring, last) = Ring::decode(&self.page).map_err(invalid)?;
+        // Files are cut only behind their ring, so that it is enough to look once for each.
+        if (ring.region, ring.capacity) != (self.ring.region, self.ring.capacity)
+            && file.size()? < ring.file_len()
+        {
+            return Err(invalid("less than its ring"));
+        }
+        (self.ring, self.last) = (ring, last);
+        self.map.resize(self.ring.span * Entry::SIZE, 0);
+        let (first, wrapped) = self.map.split_at_mut(self.ring.unwrapped() * Entry::SIZE);
+        for (piece, nth) in [(first, 0), (wrapped, self.ring.unwrapped())] {
+            if piece.is_empty() {
+                continue;
+            }
+            let at = self.ring.entry_at(nth);
+            if self.ring.is_inner() {
+                let at = at as usize - STATUS;
+                piece.copy_from_slice(&self.page[at..at + piece.len()]);
+            } else {
+                fill(file, piece, at, "less than its map")?;
             }
         }
-        self.places.sort_unstable_by_key(|place| place.seq);
-        let holders = line::holders(self.places.iter().map(|place| place.mode));
-        self.places[..holders].iter_mut().for_each(|place| place.held = true);
+        if let Some(nth) = Entry::find_impossible(&self.map) {
+            return Err(self.broken(nth, self.entry(nth).what_is_wrong()));
+        }
+        self.skipped = Entry::free_ahead(&self.map);
+        self.ring.skip(self.skipped);
         Ok(Head::Live)
     }
 
+    /// Whether nobody has joined the line or moved its ring since it was read.
+    pub(super) fn is_as_read(&self, file: &impl Disk) -> io::Result<bool> {
+        let mut status = [0; STATUS_LEN];
+        fill(file, &mut status, STATUS as u64, "less than a head")?;
+        Ok(status == self.page[..STATUS_LEN])
+    }
+
     /// Begins an empty file. Nothing is changed if there is no room for it.
-    pub(super) fn begin(&mut self, file: &File, key: &Key, floor: Seq) -> io::Result<()> {
-        allocate(file, 0, PAGE)?;
-        let mut head = [0; HEAD];
+    pub(super) fn begin(&mut self, file: &impl Disk, key: &Key, floor: Seq) -> io::Result<()> {
+        file.allocate(0, PAGE)?;
+        let mut head = [0; STATUS + STATUS_LEN];
         head[..8].copy_from_slice(&MAGIC);
         head[8..12].copy_from_slice(&VERSION.to_le_bytes());
         head[KEY_LEN..][..4].copy_from_slice(&(key.as_str().len() as u32).to_le_bytes());
         head[KEY..][..key.as_str().len()].copy_from_slice(key.as_str().as_bytes());
-        head[STATUS + LAST..][..8].copy_from_slice(&floor.get().to_le_bytes());
-        file.write_all_at(&head, 0)?;
+        Ring::default().encode(floor, &mut head[STATUS..]);
+        file.write(&head, 0)?;
         self.read(file, key).map(drop)
-    }
-
-    pub(super) fn find(&self, id: ClaimId) -> Option<usize> {
-        self.places.iter().position(|place| place.id == id)
-    }
-
-    pub(super) fn grave(&self, id: ClaimId) -> Option<usize> {
-        self.graves.iter().position(|grave| grave.id == id)
-    }
-
-    /// Appends a place at the end of the line, in a free slot or a new one.
-    pub(super) fn append(&mut self, file: &File, claim: &Claim, mut record: Record) -> io::Result<()> {
-        record.slot = match self.free {
-            Some(slot) => slot,
-            None => {
-                // So that a full disk says so now, and not when half of something is written.
-                let end = (HEAD + self.slots * SLOT) as u64;
-                let grown = (end + 1).next_multiple_of(PAGE);
-                allocate(file, end, grown - end)?;
-                self.slots
-            }
-        };
-        let (bytes, used) = record.encode(claim);
-        file.write_all_at(&bytes[..used], slot_at(record.slot))?;
-        self.slots = self.slots.max(record.slot + 1);
-        self.free = None; // found again by the next read
-        self.last = record.seq;
-        self.places.push(record);
-        Ok(())
-    }
-
-    /// Frees the slot of a place, which goes on remembering its number.
-    pub(super) fn remove(&mut self, file: &File, at: usize) -> io::Result<()> {
-        file.write_all_at(&[0], slot_at(self.places[at].slot))?;
-        self.freed(self.places[at].slot);
-        self.places.remove(at);
-        Ok(())
-    }
-
-    pub(super) fn remove_grave(&mut self, file: &File, at: usize) -> io::Result<()> {
-        file.write_all_at(&[0], slot_at(self.graves[at].slot))?;
-        self.freed(self.graves[at].slot);
-        self.graves.remove(at);
-        Ok(())
-    }
-
-    fn freed(&mut self, slot: usize) {
-        self.free = Some(self.free.map_or(slot, |free| free.min(slot)));
-    }
-
-    /// Whether a new place would make the file longer.
-    pub(super) fn is_full(&self) -> bool {
-        self.free.is_none()
     }
 
     /// Whether the file was begun.
@@ -188,82 +146,306 @@ impl Line {
         self.checked
     }
 
+    /// The index behind the last place.
+    pub(super) fn end(&self) -> usize {
+        self.ring.span
+    }
+
+    fn entry(&self, at: usize) -> Entry {
+        Entry::read(&self.map, self.skipped + at)
+    }
+
+    fn entries(&self, range: Range<usize>) -> &[u8] {
+        &self.map[(self.skipped + range.start) * Entry::SIZE..(self.skipped + range.end) * Entry::SIZE]
+    }
+
+    pub(super) fn state(&self, at: usize) -> Option<State> {
+        self.entry(at).state()
+    }
+
+    pub(super) fn is_in_line(&self, at: usize) -> bool {
+        self.entry(at).is_in_line()
+    }
+
+    /// The first place.
+    pub(super) fn first(&self) -> Option<usize> {
+        Entry::find_first(self.entries(0..self.end()))
+    }
+
+    /// How many stand ahead of this index.
+    pub(super) fn ahead(&self, at: usize) -> usize {
+        Entry::count_in_line(self.entries(0..at))
+    }
+
+    /// The place in the line, or the grave, of this claim.
+    pub(super) fn find(&mut self, file: &impl Disk, id: ClaimId) -> io::Result<Option<usize>> {
+        let mut from = 0;
+        while let Some(nth) = Entry::find_candidate(self.entries(from..self.end()), id) {
+            if self.record(file, from + nth)?.id == id {
+                return Ok(Some(from + nth));
+            }
+            from += nth + 1;
+        }
+        Ok(None)
+    }
+
+    /// What stands at an index that is not free.
+    pub(super) fn record(&mut self, file: &impl Disk, at: usize) -> io::Result<Record> {
+        let entry = self.entry(at);
+        let record = Record::decode(entry, self.slot_bytes(file, at)?);
+        record.map_err(|what| self.broken(at, what))
+    }
+
+    /// The bytes of a slot.
+    pub(super) fn slot_bytes(&mut self, file: &impl Disk, at: usize) -> io::Result<&[u8]> {
+        let slot_at = self.ring.slot_at(at);
+        if self.ring.is_inner() {
+            return Ok(&self.page[slot_at as usize - STATUS..][..SLOT]);
+        }
+        let page_at = slot_at - slot_at % PAGE as u64;
+        if self.slots_at != page_at {
+            self.slots_at = 0;
+            self.slots.resize(PAGE, 0);
+            fill(file, &mut self.slots, page_at, "less than its slots")?;
+            self.slots_at = page_at;
+        }
+        Ok(&self.slots[(slot_at - page_at) as usize..][..SLOT])
+    }
+
+    pub(super) fn mode(&mut self, file: &impl Disk, at: usize) -> io::Result<Mode> {
+        match self.entry(at).simple_mode() {
+            Some(mode) => Ok(mode),
+            None => Ok(self.record(file, at)?.mode),
+        }
+    }
+
+    /// Who keeps a claim of this mode before this index from holding, or `None` if it holds there. As
+    /// [`line::blockers`], but of those ahead it reads no more permits than it needs to know that they are too many, and
+    /// then looks for other modes alone.
+    pub(super) fn blockers(
+        &mut self,
+        file: &impl Disk,
+        at: usize,
+        mode: Mode,
+    ) -> io::Result<Option<Range<usize>>> {
+        let Mode::Permits(mine) = mode else {
+            let other = Entry::rfind_other(self.entries(0..at), mode);
+            return Ok(other.map(|other| other..other + 1));
+        };
+        let mut taken = u64::from(mine.take());
+        let mut too_many = None;
+        for other in (0..at).rev() {
+            if !self.is_in_line(other) || (too_many.is_some() && self.entry(other).simple_mode().is_none()) {
+                continue;
+            }
+            let theirs = self.mode(file, other)?;
+            if !line::compatible(theirs, mode) {
+                return Ok(Some(other..other + 1));
+            }
+            if let Mode::Permits(theirs) = theirs {
+                taken += u64::from(theirs.take());
+                if taken > u64::from(mine.of()) {
+                    too_many = Some(other);
+                }
+            }
+        }
+        Ok(too_many.map(|first| first..at))
+    }
+
+    /// The places that hold now and did not before this verb took others from the line.
+    pub(super) fn new_holders(&mut self, file: &impl Disk) -> io::Result<Vec<Record>> {
+        let Some(before) = self.first_waiting.take() else { return Ok(Vec::new()) };
+        let now = self.first_waiting(file)?;
+        let new = (before..now).filter(|&at| self.is_in_line(at)).collect::<Vec<_>>();
+        new.into_iter().map(|at| self.record(file, at)).collect()
+    }
+
+    /// The first place that does not hold, or the end.
+    fn first_waiting(&mut self, file: &impl Disk) -> io::Result<usize> {
+        let Some(first) = self.first() else { return Ok(self.end()) };
+        if self.entry(first).simple_mode() == Some(Mode::Shared) {
+            return Ok(Entry::find_unshared(self.entries(0..self.end())).unwrap_or(self.end()));
+        }
+        let mut front = Front::default();
+        for at in first..self.end() {
+            if self.is_in_line(at) && !front.admit(self.mode(file, at)?) {
+                return Ok(at);
+            }
+        }
+        Ok(self.end())
+    }
+
+    /// Before a change by which others may hold.
+    fn mark(&mut self, file: &impl Disk) -> io::Result<()> {
+        if self.first_waiting.is_none() {
+            self.first_waiting = Some(self.first_waiting(file)?);
+        }
+        Ok(())
+    }
+
+    /// Appends a place at the end of the line. Changes indices.
+    pub(super) fn append(&mut self, file: &impl Disk, claim: &Claim, record: &Record) -> io::Result<()> {
+        self.forget_free_end();
+        if self.is_full() {
+            self.move_ring(file)?;
+        }
+        let at = self.ring.span;
+        self.ring.span += 1;
+        self.last = record.seq;
+        let entry = Entry::of(record.state, record.mode, record.id);
+        let (bytes, used) = record.encode(claim);
+        self.map.truncate((self.skipped + at) * Entry::SIZE);
+        self.map.extend_from_slice(&entry.to_bytes());
+        self.ring.encode(self.last, &mut self.page);
+        if self.ring.is_inner() {
+            // Status, entry and slot are in one page, and so in one write.
+            self.put(self.ring.entry_at(at), &entry.to_bytes());
+            self.put(self.ring.slot_at(at), &bytes);
+            let end = self.ring.slot_at(at) as usize - STATUS + used;
+            return file.write(&self.page[RETIRED + 8..end], (STATUS + RETIRED + 8) as u64);
+        }
+        self.slots_at = 0;
+        file.write(&bytes[..used], self.ring.slot_at(at))?;
+        self.write_status(file)?;
+        file.write(&entry.to_bytes(), self.ring.entry_at(at))
+    }
+
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        self.page[at as usize - STATUS..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn write_status(&mut self, file: &impl Disk) -> io::Result<()> {
+        self.ring.encode(self.last, &mut self.page);
+        file.write(&self.page[RETIRED + 8..STATUS_LEN], (STATUS + RETIRED + 8) as u64)
+    }
+
+    fn set(&mut self, file: &impl Disk, at: usize, entry: Entry) -> io::Result<()> {
+        file.write(&entry.to_bytes(), self.ring.entry_at(at))?;
+        self.map[(self.skipped + at) * Entry::SIZE..][..Entry::SIZE].copy_from_slice(&entry.to_bytes());
+        if self.ring.is_inner() {
+            self.put(self.ring.entry_at(at), &entry.to_bytes());
+        }
+        Ok(())
+    }
+
+    /// Takes a place out of the line.
+    pub(super) fn remove(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
+        self.mark(file)?;
+        self.set(file, at, Entry::FREE)
+    }
+
+    pub(super) fn remove_grave(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
+        self.set(file, at, Entry::FREE)
+    }
+
     /// Takes a place out of the line and leaves a grave.
-    pub(super) fn bury(&mut self, file: &File, at: usize) -> io::Result<()> {
-        file.write_all_at(&[record::state_byte(State::Grave)], slot_at(self.places[at].slot))?;
-        self.graves.push(self.places.remove(at));
-        Ok(())
+    pub(super) fn bury(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
+        self.mark(file)?;
+        self.set(file, at, self.entry(at).with_state(State::Grave))
     }
 
-    pub(super) fn stop(&mut self, file: &File, at: usize) -> io::Result<()> {
-        file.write_all_at(&[record::state_byte(State::Stopped)], slot_at(self.places[at].slot))?;
-        self.places[at].state = State::Stopped;
-        Ok(())
+    pub(super) fn stop(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
+        self.set(file, at, self.entry(at).with_state(State::Stopped))
     }
 
-    pub(super) fn weaken(&mut self, file: &File, at: usize) -> io::Result<()> {
-        file.write_all_at(&[record::mode_byte(Mode::Shared)], slot_at(self.places[at].slot) + MODE_AT)?;
-        self.places[at].mode = Mode::Shared;
-        Ok(())
+    pub(super) fn weaken(&mut self, file: &impl Disk, at: usize) -> io::Result<()> {
+        self.mark(file)?;
+        self.set(file, at, self.entry(at).with_mode(Mode::Shared))
+    }
+
+    /// Whether a new place needs another ring.
+    pub(super) fn is_full(&self) -> bool {
+        self.ring.span == self.ring.capacity && self.state(self.ring.span - 1).is_some()
     }
 
     /// Makes the file remember this number.
-    pub(super) fn raise(&mut self, file: &File, last: Seq) -> io::Result<()> {
-        file.write_all_at(&last.get().to_le_bytes(), (STATUS + LAST) as u64)?;
+    pub(super) fn raise(&mut self, file: &impl Disk, last: Seq) -> io::Result<()> {
         self.last = self.last.max(last);
+        self.write_status(file)
+    }
+
+    pub(super) fn retire(&self, file: &impl Disk) -> io::Result<()> {
+        file.write(&[1], (STATUS + RETIRED) as u64)
+    }
+
+    /// Forgets what only makes a line longer to read: free entries in front, and a ring that was needed once.
+    pub(super) fn trim(&mut self, file: &impl Disk) -> io::Result<()> {
+        if self.ring.capacity > ROOMY
+            && Entry::count_used(self.entries(0..self.end())) * 16 <= self.ring.capacity
+        {
+            return self.move_ring(file);
+        }
+        if self.skipped > DRIFT { self.write_status(file) } else { Ok(()) }
+    }
+
+    fn forget_free_end(&mut self) {
+        while self.ring.span > 0 && self.state(self.ring.span - 1).is_none() {
+            self.ring.span -= 1;
+        }
+    }
+
+    /// Moves all that is in use, without the free slots between, into a ring with room for as many again. Nothing is
+    /// changed if there is no room for it.
+    fn move_ring(&mut self, file: &impl Disk) -> io::Result<()> {
+        let used: Vec<_> = (0..self.end()).filter(|&at| self.state(at).is_some()).collect();
+        let new = self.ring.moved(used.len()).ok_or_else(too_long)?;
+        let (mut map, mut slots) = (Vec::new(), Vec::new());
+        for &at in &used {
+            map.extend_from_slice(&self.entry(at).to_bytes());
+            slots.extend_from_slice(self.slot_bytes(file, at)?);
+        }
+        let was_inner = self.ring.is_inner();
+        if new.is_inner() {
+            self.ring = new;
+            self.put(new.entry_at(0), &[0; Ring::INNER * Entry::SIZE]);
+            self.put(new.entry_at(0), &map);
+            self.put(new.slot_at(0), &slots);
+            self.ring.encode(self.last, &mut self.page);
+            file.write(&self.page[RETIRED + 8..], (STATUS + RETIRED + 8) as u64)?;
+        } else {
+            if let Err(err) = file.allocate(new.region, new.size()) {
+                // What was got of it is of no use.
+                let _ = file.cut(self.ring.file_len());
+                return Err(err);
+            }
+            file.write(&slots, new.slot_at(0))?;
+            // All of it: what stood there before may be of an older ring.
+            let entries = map.len();
+            map.resize(new.capacity * Entry::SIZE, 0);
+            file.write(&map, new.entry_at(0))?;
+            map.truncate(entries);
+            self.ring = new;
+            self.write_status(file)?;
+        }
+        (self.map, self.skipped, self.slots_at) = (map, 0, 0);
+        if !(was_inner && new.is_inner()) {
+            // A chore. What is left behind is overwritten by the next ring.
+            let _ = file.cut(new.file_len());
+        }
         Ok(())
     }
 
-    pub(super) fn retire(&self, file: &File) -> io::Result<()> {
-        file.write_all_at(&[1], (STATUS + RETIRED) as u64)
-    }
-
-    /// Cuts a file that was long once, so that it is not read in full for ever.
-    pub(super) fn trim(&mut self, file: &File) -> io::Result<()> {
-        if self.slots <= ROOMY {
-            return Ok(());
-        }
-        let used = self.places.iter().chain(&self.graves).map(|place| place.slot + 1).max().unwrap_or(0);
-        if used > self.slots / 4 {
-            return Ok(());
-        }
-        self.raise(file, self.last)?;
-        let len = ((HEAD + used * SLOT) as u64).next_multiple_of(PAGE);
-        rustix::fs::ftruncate(file, len)?;
-        self.slots = (len as usize - HEAD) / SLOT;
-        Ok(())
-    }
-
-    /// The bytes of a slot as they were read.
-    pub(super) fn slot_bytes(&self, slot: usize) -> &[u8] {
-        &self.bytes[HEAD - STATUS + slot * SLOT..][..SLOT]
+    fn broken(&self, at: usize, what: &str) -> io::Error {
+        invalid(format!("{what} in slot {}", self.ring.position(at)))
     }
 }
 
 /// Whether nobody has begun the file yet.
-pub(super) fn is_empty(file: &File) -> io::Result<bool> {
-    if file.metadata()?.len() > PAGE {
+pub(super) fn is_empty(file: &impl Disk) -> io::Result<bool> {
+    let size = file.size()?;
+    if size > PAGE as u64 {
         return Ok(false);
     }
     // Allocated, but not begun: all zero.
-    let mut bytes = [0; PAGE as usize];
-    let mut len = 0;
-    while len < bytes.len() {
-        match file.read_at(&mut bytes[len..], len as u64)? {
-            0 => break,
-            more => len += more,
-        }
-    }
+    let mut bytes = [0; PAGE];
+    fill(file, &mut bytes[..size as usize], 0, "less than it had")?;
     Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
 /// The key that a line file says it is of.
-pub(super) fn key_of(file: &File) -> io::Result<String> {
+pub(super) fn key_of(file: &impl Disk) -> io::Result<String> {
     let mut head = [0; STATUS];
-    file.read_exact_at(&mut head, 0).map_err(|err| match err.kind() {
-        io::ErrorKind::UnexpectedEof => invalid("less than a head"),
-        _ => err,
-    })?;
+    fill(file, &mut head, 0, "less than a head")?;
     if head[..8] != MAGIC {
         return Err(invalid("not the beginning of a line file"));
     }
@@ -277,18 +459,17 @@ pub(super) fn key_of(file: &File) -> io::Result<String> {
         .ok_or_else(|| invalid("a key that is none"))
 }
 
-fn slot_at(slot: usize) -> u64 {
-    (HEAD + slot * SLOT) as u64
+fn fill(file: &impl Disk, bytes: &mut [u8], at: u64, short: &str) -> io::Result<()> {
+    file.fill(bytes, at).map_err(|err| match err.kind() {
+        io::ErrorKind::UnexpectedEof => invalid(short),
+        _ => err,
+    })
 }
 
 fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-fn allocate(file: &File, at: u64, len: u64) -> io::Result<()> {
-    match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, len)) {
-        // Not every file system can promise room; written zeros are nearly as good.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.write_all_at(&vec![0; len as usize], at),
-        done => Ok(done?),
-    }
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::QuotaExceeded, "a line with more places than a file has room for")
 }

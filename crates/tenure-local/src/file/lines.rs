@@ -69,7 +69,7 @@ impl Lines {
             // Somebody may have removed the file by hand. This process must not go on in a line that no other
             // finds: neither draw a number there nor call a release there a success.
             let removed = locked.file.metadata().is_ok_and(|meta| meta.nlink() == 0);
-            let Locked { file, data } = &mut locked;
+            let (file, data) = (&*locked.file, &mut *locked.data);
             match if removed { Ok(Head::Retired) } else { data.read(file, key) } {
                 Ok(Head::Live) => return Ok(Some(locked)),
                 Ok(Head::Empty) if missing == Missing::Create => return Ok(Some(locked)),

@@ -15,12 +15,14 @@
 mod book;
 mod control;
 mod dir;
+mod disk;
 mod engine;
 mod facts;
 mod line;
 mod lines;
 mod presence;
 mod record;
+mod ring;
 mod show;
 mod sweep;
 mod trouble;

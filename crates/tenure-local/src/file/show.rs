@@ -1,14 +1,14 @@
 //! Lines for people.
 
-use std::{io, time::Duration};
+use std::{fs::File, io, time::Duration};
 
-use tenure_core::{BootClock, Clock, Filter, Key, Moment, Op, Place, Result, Standing, line};
+use tenure_core::{BootClock, Clock, Filter, Key, Moment, Note, Op, Place, Result, Standing, line};
 
 use super::{
     FileEngine, dir,
     line::{Head, Line, key_of},
     lines::NAME_BYTES,
-    record,
+    record::{self, Record},
     trouble::trouble,
 };
 
@@ -62,36 +62,50 @@ impl FileEngine {
             Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(err) => return Err(failed(err)),
         };
-        let mut line = Line::default();
         // What is read beside a change may be in pieces, and is whole the next time.
-        let head = (0..50).find_map(|_| match (file.try_lock(), line.read(&file, key)) {
-            (Ok(()), read) => Some(read),
-            (Err(_), Ok(head)) => Some(Ok(head)),
+        let found = (0..50).find_map(|_| match (file.try_lock(), look(&file, key)) {
+            (Ok(()), found) => Some(found),
+            (Err(_), Ok(found)) => Some(Ok(found)),
             (Err(_), Err(_)) => None,
         });
-        match head.unwrap_or_else(|| line.read(&file, key)).map_err(failed)? {
-            Head::Live => {}
-            Head::Empty | Head::Retired => return Ok(()),
-        }
+        let found = found.unwrap_or_else(|| look(&file, key)).map_err(failed)?;
         drop(file);
-        let mut alive = Vec::with_capacity(line.places.len());
-        for place in &line.places {
+        let mut alive = Vec::with_capacity(found.len());
+        for (place, note) in found {
             if self.peers.is_alive(&place.nonce).map_err(failed)? {
-                alive.push(*place);
+                alive.push((place, note));
             }
         }
-        let holders = line::holders(alive.iter().map(|place| place.mode));
+        let holders = line::holders(alive.iter().map(|(place, _)| place.mode));
         let now = BootClock.now();
-        places.extend(alive.iter().enumerate().map(|(at, place)| Place {
+        places.extend(alive.into_iter().enumerate().map(|(at, (place, note))| Place {
             key: key.clone(),
             id: place.id,
             seq: place.seq,
             mode: place.mode,
             standing: if at < holders { Standing::Holds } else { Standing::Waits },
-            note: record::note(line.slot_bytes(place.slot), place.pid),
+            note,
             age: now.since(Moment::new(Duration::from_nanos(place.taken))),
             lease_left: None,
         }));
         Ok(())
     }
+}
+
+/// All who stand in the line of a file that may be changed meanwhile.
+fn look(file: &File, key: &Key) -> io::Result<Vec<(Record, Note)>> {
+    let mut line = Line::default();
+    let mut places = Vec::new();
+    match line.read(file, key)? {
+        Head::Live => {}
+        Head::Empty | Head::Retired => return Ok(places),
+    }
+    for at in 0..line.end() {
+        if line.is_in_line(at) {
+            let place = line.record(file, at)?;
+            places.push((place, record::note(line.slot_bytes(file, at)?, place.pid)));
+        }
+    }
+    // While nobody joined and the ring is the same, no slot became another's.
+    if line.is_as_read(file)? { Ok(places) } else { Err(io::ErrorKind::WouldBlock.into()) }
 }

@@ -53,15 +53,15 @@ fn retire(dir: &Dir, control: &Control, wall_micros: u64, name: &str, file: &Fil
         return dir::remove(&dir.line, name).is_ok();
     }
     let mut line = Line::default();
-    match line.read_slots(file) {
+    match line.read_ring(file) {
         Ok(Head::Live) => {}
         // A sweep was killed between its mark and its removal.
         Ok(Head::Retired) => return dir::remove(&dir.line, name).is_ok(),
         // Damage is left for somebody to see.
         Ok(Head::Empty) | Err(_) => return false,
     }
-    let dead = |nonce| presence::is_dead(&dir.proc, nonce);
-    line.places.iter().chain(&line.graves).all(|place| dead(&place.nonce))
+    let used = (0..line.end()).filter(|&at| line.state(at).is_some()).collect::<Vec<_>>();
+    used.into_iter().all(|at| line.record(file, at).is_ok_and(|place| presence::is_dead(&dir.proc, &place.nonce)))
         // Otherwise a burst of numbers above the clock would become everybody's floor.
         && line.last.get() < wall_micros
         && control.try_fold(line.last).is_ok_and(|folded| folded)

@@ -1,6 +1,10 @@
+mod bytes;
 mod damage;
 mod evict;
+mod garbage;
+mod kill;
 mod numbers;
+mod order;
 
 use std::{
     os::unix::fs::{FileExt, PermissionsExt, symlink},
@@ -170,6 +174,20 @@ async fn permits_wait_for_any_of_those_ahead() {
     let _ = release(&b, &two).await;
     let _ = release(&c, &three).await;
     assert!(matches!(soon(c.turn(&fourth)).await, Turn::Holds(_)));
+}
+
+#[tokio::test]
+async fn a_reader_whose_death_nobody_watched_keeps_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b, c) = (open(dir.path()).await, open(dir.path()).await, open(dir.path()).await);
+    let reader = || claim("k", Mode::Shared, Patience::Queue);
+    let (first, second, writer) = (reader(), reader(), exclusive("k"));
+    let _ = (granted(&a, &first).await, granted(&b, &second).await);
+    let seat = waits(&c, &writer).await.seat.unwrap();
+    // The writer watches the nearer one.
+    drop(a);
+    assert_eq!(release(&b, &second).await, Released::Freed);
+    assert_eq!(soon(c.turn(&writer)).await, Turn::Holds(seat));
 }
 
 #[tokio::test]

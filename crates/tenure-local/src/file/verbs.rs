@@ -48,8 +48,8 @@ impl FileEngine {
             locked.ok_or_else(|| control::removed(Op::Attempt, &self.lines.shown(&claim.key)))?;
         if !locked.data.is_begun() {
             let floor = self.control.floor(limit.left(), Op::Attempt).await?;
-            let Locked { file, data } = &mut locked;
-            data.begin(file, &claim.key, floor).map_err(|err| self.failed(Op::Attempt, &claim.key, err))?;
+            let (file, line) = (&*locked.file, &mut *locked.data);
+            line.begin(file, &claim.key, floor).map_err(|err| self.failed(Op::Attempt, &claim.key, err))?;
         }
         loop {
             match self.step(&mut locked, claim)? {
@@ -63,40 +63,46 @@ impl FileEngine {
     fn step(&self, locked: &mut Locked<Line>, claim: &Claim) -> Result<Step> {
         let failed = |err| self.failed(Op::Attempt, &claim.key, err);
         let (file, line) = (&*locked.file, &mut *locked.data);
-        let mut mine = line.find(claim.id);
-        // A place that was stopped goes on blocking, but nobody may begin to believe in it.
-        let stopped = mine.is_some_and(|at| line.places[at].state == State::Stopped);
-        if stopped || line.grave(claim.id).is_some() {
-            return Err(Error::new(
-                ErrorKind::Lost,
-                Op::Attempt,
-                "an operator evicted this claim from the line",
-            )
-            .not_applied());
-        }
-        if let Some(at) = mine
-            && !self.peers.is_alive(&line.places[at].nonce).map_err(failed)?
-        {
-            line.remove(file, at).map_err(failed)?;
-            mine = None;
-        }
-        let mode = mine.map_or(claim.mode, |at| line.places[at].mode);
-        let (at, blockers) =
-            self.clear(file, line, mine.unwrap_or(line.places.len()), mode).map_err(failed)?;
         let own = self.presence.nonce;
-        let place = match mine {
-            Some(_) => line.places[at],
-            None if blockers.is_some() && claim.patience == Patience::Try => {
-                self.settle(line, None);
-                return Ok(Step::Done(Attempt::Busy(busy(line, at, mode, None))));
+        let mut mine = None;
+        if let Some(at) = line.find(file, claim.id).map_err(failed)? {
+            // A place that was stopped goes on blocking, but nobody may begin to believe in it.
+            if line.state(at) != Some(State::Live) {
+                return Err(Error::new(
+                    ErrorKind::Lost,
+                    Op::Attempt,
+                    "an operator evicted this claim from the line",
+                )
+                .not_applied());
             }
-            None => {
+            let place = line.record(file, at).map_err(failed)?;
+            if self.peers.is_alive(&place.nonce).map_err(failed)? {
+                mine = Some((at, place));
+            } else {
+                line.remove(file, at).map_err(failed)?;
+            }
+        }
+        let (at, mode) = mine.map_or((line.end(), claim.mode), |(at, place)| (at, place.mode));
+        let blockers = self.clear(file, line, at, mode).map_err(failed)?;
+        self.settle(file, line, Some(claim.id));
+        let mut behind = Vec::new();
+        let mut waits = None;
+        if let Some(blockers) = blockers {
+            // Before the place is taken, by which indices change.
+            behind = nonces(file, line, &blockers, own).map_err(failed)?;
+            waits = Some(busy(file, line, at, mode, &blockers).map_err(failed)?);
+        }
+        let place = match (mine, waits) {
+            (Some((_, place)), _) => place,
+            (None, Some(busy)) if claim.patience == Patience::Try => {
+                return Ok(Step::Done(Attempt::Busy(busy)));
+            }
+            (None, _) => {
                 let seq = line
                     .last
                     .next(claim.floor, (self.wall)().min(Seq::MAX.get() - 1))
                     .ok_or_else(|| control::used_up(Op::Attempt))?;
                 if !self.control.allows(seq) {
-                    self.settle(line, None);
                     return Ok(Step::Raise(seq));
                 }
                 if line.is_full() {
@@ -104,13 +110,11 @@ impl FileEngine {
                 }
                 let taken = BootClock.now().get().as_nanos() as u64;
                 let (state, id, pid) = (State::Live, claim.id, self.pid);
-                let record = Record { slot: 0, state, mode, seq, id, nonce: own, pid, taken, held: false };
-                line.append(file, claim, record).map_err(failed)?;
+                let record = Record { state, mode, seq, id, nonce: own, pid, taken };
+                line.append(file, claim, &record).map_err(failed)?;
                 record
             }
         };
-        self.settle(line, Some(claim.id));
-        let behind = blockers.clone().map(|range| nonces(line, range, own)).unwrap_or_default();
         if place.nonce == own {
             self.book.enter(claim.id, place.seq, self.control.known_evictions(), behind.clone());
         }
@@ -122,63 +126,65 @@ impl FileEngine {
             }
         }
         let seat = self.seat(place.seq);
-        Ok(Step::Done(match blockers {
+        Ok(Step::Done(match waits {
             None => Attempt::Granted(Grant { seat, ttl: None, remembers: None }),
-            Some(_) => Attempt::Busy(busy(line, at, mode, Some(seat))),
+            Some(busy) => Attempt::Busy(Busy { seat: Some(seat), ..busy }),
         }))
     }
 
     /// Frees dead places that stand between the place `at` (or the end of the line) and its hold, until it holds
-    /// or somebody who lives blocks it. Returns where the place is then, and who blocks it.
+    /// or somebody who lives blocks it. Returns who does.
     ///
     /// Only blockers are asked whether they live, so a long line costs no more than a short one. Whoever waits behind
     /// a dead place watches it, and frees it; one for permits that nobody watches yet is found at the next attempt
     /// of those behind it, a third of their ttl later at most.
-    fn clear(
-        &self,
-        file: &File,
-        line: &mut Line,
-        mut at: usize,
-        mode: Mode,
-    ) -> io::Result<(usize, Option<Range<usize>>)> {
-        let mut modes = std::mem::take(&mut line.modes);
-        let cleared = loop {
-            modes.clear();
-            modes.extend(line.places[..at].iter().map(|place| place.mode));
-            if line::would_hold(modes.iter().copied(), mode) {
-                break Ok((at, None));
-            }
-            let blockers = line::blockers(&modes, mode);
-            let before = at;
-            for blocker in blockers.clone().rev() {
-                if !self.peers.is_alive(&line.places[blocker].nonce)? {
+    fn clear(&self, file: &File, line: &mut Line, at: usize, mode: Mode) -> io::Result<Option<Range<usize>>> {
+        loop {
+            let Some(blockers) = line.blockers(file, at, mode)? else { return Ok(None) };
+            let mut all_live = true;
+            for blocker in blockers.clone().rev().filter(|&at| line.is_in_line(at)).collect::<Vec<_>>() {
+                let place = line.record(file, blocker)?;
+                if !self.peers.is_alive(&place.nonce)? {
                     line.remove(file, blocker)?;
-                    at -= 1;
+                    all_live = false;
                 }
             }
-            if at == before {
-                break Ok((at, Some(blockers)));
+            if all_live {
+                return Ok(Some(blockers));
             }
-        };
-        line.modes = modes;
-        cleared
+        }
     }
 
-    /// Tells those who hold now and did not before.
-    fn settle(&self, line: &mut Line, except: Option<ClaimId>) {
-        let holders = line::holders(line.places.iter().map(|place| place.mode));
-        for place in line.places[..holders].iter_mut().filter(|place| !place.held) {
-            place.held = true;
+    /// Tells those who hold now and did not before. If their places cannot be read, they find that out themselves when they
+    /// ask again; what was done before stays done.
+    fn settle(&self, file: &File, line: &mut Line, except: Option<ClaimId>) {
+        for place in line.new_holders(file).unwrap_or_default() {
             if except != Some(place.id) {
                 self.peers.tell(&place.nonce, Letter::Holds(place.id, place.seq));
             }
         }
     }
 
+    /// Frees the dead at the front of the line. Of several who hold, whoever waits behind them watches the nearest alone; so
+    /// it is for the last of them that lives to see who of the others died.
+    fn clear_front(&self, file: &File, line: &mut Line) -> io::Result<()> {
+        while let Some(first) = line.first() {
+            let place = line.record(file, first)?;
+            if self.peers.is_alive(&place.nonce)? {
+                break;
+            }
+            line.remove(file, first)?;
+        }
+        Ok(())
+    }
+
     fn drop_graves(&self, file: &File, line: &mut Line) -> io::Result<()> {
-        for at in (0..line.graves.len()).rev() {
-            if !self.peers.is_alive(&line.graves[at].nonce)? {
-                line.remove_grave(file, at)?;
+        for at in (0..line.end()).rev() {
+            if line.state(at) == Some(State::Grave) {
+                let grave = line.record(file, at)?;
+                if !self.peers.is_alive(&grave.nonce)? {
+                    line.remove_grave(file, at)?;
+                }
             }
         }
         Ok(())
@@ -193,11 +199,12 @@ impl FileEngine {
             if !self.control.allows(hold.claim.floor) {
                 self.control.allow(hold.claim.floor, limit.left(), Op::Renew).await?;
             }
-            let Locked { file, data } = &mut locked;
-            data.raise(file, hold.claim.floor).map_err(|err| self.failed(Op::Renew, key, err))?;
+            let (file, line) = (&*locked.file, &mut *locked.data);
+            line.raise(file, hold.claim.floor).map_err(|err| self.failed(Op::Renew, key, err))?;
         }
-        let line = &*locked.data;
-        Ok(line.find(hold.claim.id).is_some_and(|at| is_held(&line.places[at], hold.seq)))
+        let place = find_held(&locked.file, &mut locked.data, hold)
+            .map_err(|err| self.failed(Op::Renew, key, err))?;
+        Ok(place.is_some())
     }
 
     pub(super) async fn release_(&self, claim: &Claim) -> Result<Released> {
@@ -210,15 +217,21 @@ impl FileEngine {
             return Ok(Released::NotHeld);
         };
         let (file, line) = (&*locked.file, &mut *locked.data);
-        let released = if let Some(at) = line.find(claim.id) {
-            line.remove(file, at).map_err(failed)?;
-            self.settle(line, None);
-            Released::Freed
-        } else {
-            if let Some(at) = line.grave(claim.id) {
-                line.remove_grave(file, at).map_err(failed)?;
+        let released = match line.find(file, claim.id).map_err(failed)? {
+            Some(at) if line.is_in_line(at) => {
+                let is_alone = line.mode(file, at).map_err(failed)? == Mode::Exclusive;
+                line.remove(file, at).map_err(failed)?;
+                if !is_alone {
+                    let _ = self.clear_front(file, line); // if not here, whoever waits does it in time
+                }
+                self.settle(file, line, None);
+                Released::Freed
             }
-            Released::NotHeld
+            Some(grave) => {
+                line.remove_grave(file, grave).map_err(failed)?;
+                Released::NotHeld
+            }
+            None => Released::NotHeld,
         };
         let _ = line.trim(file); // a chore; the release has been made
         drop(locked);
@@ -233,14 +246,14 @@ impl FileEngine {
         let locked = self.lines.lock(key, Missing::Leave, limit.left(), Op::Downgrade).await?;
         let Some(mut locked) = locked else { return Ok(Renewal::Lost) };
         let (file, line) = (&*locked.file, &mut *locked.data);
-        let Some(at) = line.find(hold.claim.id).filter(|&at| is_held(&line.places[at], hold.seq)) else {
+        let Some((at, place)) = find_held(file, line, &hold).map_err(failed)? else {
             return Ok(Renewal::Lost);
         };
-        match line.places[at].mode {
+        match place.mode {
             Mode::Shared => {}
             Mode::Exclusive => {
                 line.weaken(file, at).map_err(failed)?;
-                self.settle(line, Some(hold.claim.id));
+                self.settle(file, line, Some(hold.claim.id));
             }
             Mode::Permits(_) => {
                 return Err(
@@ -257,17 +270,19 @@ impl FileEngine {
         let locked = self.lines.lock(&eviction.key, Missing::Leave, limit.left(), Op::Evict).await?;
         let Some(mut locked) = locked else { return Ok(Evicted::Gone) };
         let (file, line) = (&*locked.file, &mut *locked.data);
-        let Some(at) = line.find(eviction.id).filter(|&at| line.places[at].seq == eviction.seq) else {
-            return Ok(Evicted::Gone);
-        };
-        let place = line.places[at];
-        if !self.peers.is_alive(&place.nonce).map_err(failed)? {
-            line.remove(file, at).map_err(failed)?;
-            self.settle(line, None);
+        let found = line.find(file, eviction.id).map_err(failed)?.filter(|&at| line.is_in_line(at));
+        let Some(at) = found else { return Ok(Evicted::Gone) };
+        let place = line.record(file, at).map_err(failed)?;
+        if place.seq != eviction.seq {
             return Ok(Evicted::Gone);
         }
-        let (at, blockers) = self.clear(file, line, at, place.mode).map_err(failed)?;
-        self.settle(line, None);
+        if !self.peers.is_alive(&place.nonce).map_err(failed)? {
+            line.remove(file, at).map_err(failed)?;
+            self.settle(file, line, None);
+            return Ok(Evicted::Gone);
+        }
+        let blockers = self.clear(file, line, at, place.mode).map_err(failed)?;
+        self.settle(file, line, None);
         self.control.count_eviction(limit.left()).await?;
         // A waiter believes in nothing, so there is nothing to wait for.
         let (file, line) = (&*locked.file, &mut *locked.data);
@@ -276,7 +291,7 @@ impl FileEngine {
             Evicted::Stopped
         } else {
             line.bury(file, at).map_err(failed)?;
-            self.settle(line, None);
+            self.settle(file, line, None);
             Evicted::Freed
         };
         self.peers.tell(&place.nonce, Letter::Evicted(place.id, place.seq));
@@ -296,26 +311,35 @@ impl FileEngine {
     }
 }
 
-fn is_held(place: &Record, seq: Seq) -> bool {
-    place.seq == seq && place.state == State::Live
+/// The place of a hold, if it is there and was not stopped.
+fn find_held(file: &File, line: &mut Line, hold: &Held<'_>) -> io::Result<Option<(usize, Record)>> {
+    let Some(at) = line.find(file, hold.claim.id)? else { return Ok(None) };
+    let place = line.record(file, at)?;
+    Ok((place.seq == hold.seq && place.state == State::Live).then_some((at, place)))
 }
 
-fn busy(line: &Line, at: usize, mode: Mode, seat: Option<Seat>) -> Busy {
-    let ahead = &line.places[..at];
-    Busy {
-        seat,
+/// What a claim that waits behind these blockers is told.
+fn busy(file: &File, line: &mut Line, at: usize, mode: Mode, blockers: &Range<usize>) -> io::Result<Busy> {
+    let nearest = line.mode(file, blockers.start)?;
+    Ok(Busy {
+        seat: None,
         ttl: None,
-        ahead: u32::try_from(at).ok(),
-        blocker: ahead.iter().rev().map(|place| place.mode).find(|&other| !line::compatible(other, mode)),
+        ahead: u32::try_from(line.ahead(at)).ok(),
+        blocker: (!line::compatible(nearest, mode)).then_some(nearest),
         lapses_in: None,
-    }
+    })
 }
 
 /// Whose deaths a waiter behind these places must hear of.
-fn nonces(line: &Line, blockers: Range<usize>, own: Nonce) -> Vec<Nonce> {
-    let mut nonces: Vec<_> =
-        line.places[blockers].iter().map(|place| place.nonce).filter(|nonce| *nonce != own).collect();
+fn nonces(file: &File, line: &mut Line, blockers: &Range<usize>, own: Nonce) -> io::Result<Vec<Nonce>> {
+    let mut nonces = Vec::new();
+    for at in blockers.clone() {
+        if line.is_in_line(at) {
+            nonces.push(line.record(file, at)?.nonce);
+        }
+    }
+    nonces.retain(|nonce| *nonce != own);
     nonces.sort_unstable();
     nonces.dedup();
-    nonces
+    Ok(nonces)
 }

@@ -68,7 +68,7 @@ async fn renewals_look_into_no_line_while_nobody_was_evicted() {
         .write(true)
         .open(line_file(dir.path(), "k"))
         .unwrap()
-        .write_at(&[9], 2048)
+        .write_at(&[9], 1600)
         .unwrap();
     assert_eq!(renew(&a, &holder, seat).await, Renewal::Renewed(None));
     assert_eq!(renew(&a, &holder, Seat { seq: Seq::MAX, ..seat }).await, Renewal::Lost);

@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "what the tests share is test code too")]
 
+mod crowd;
+
 use std::{
     fs::File,
     io::{BufRead, BufReader, Write},
@@ -155,6 +157,7 @@ fn helper() {
                 }
                 say("done");
             }
+            "crowd" => crowd::work(&dir).await,
             other => panic!("no such job: {other}"),
         }
     });
