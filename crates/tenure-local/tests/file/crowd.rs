@@ -6,19 +6,12 @@ use tenure_core::{Permits, Place, Standing, line};
 
 use super::*;
 
-struct Random(u64);
+struct Random(fastrand::Rng);
 
 impl Random {
-    fn below(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % below
-    }
-
     fn claim(&mut self) -> Claim {
         let permits = Mode::Permits(Permits::new(1, 3).unwrap());
-        let mode = [Mode::Exclusive, Mode::Exclusive, Mode::Shared, permits][self.below(4)];
+        let mode = [Mode::Exclusive, Mode::Exclusive, Mode::Shared, permits][self.0.usize(..4)];
         Claim { mode, ..queued("k") }
     }
 }
@@ -27,10 +20,10 @@ impl Random {
 /// few again.
 pub(super) async fn work(dir: &Path) {
     let engine = open(dir).await;
-    let mut random = Random(u64::from(std::process::id()) << 20 | 1);
+    let mut random = Random(fastrand::Rng::with_seed(std::process::id().into()));
     let mut mine = Vec::new();
     loop {
-        for nth in 0..[3, 20, 90, 300][random.below(4)] {
+        for nth in 0..[3, 20, 90, 300][random.0.usize(..4)] {
             let claim = random.claim();
             let _ = engine.attempt(&claim).await.unwrap();
             mine.push(claim);
@@ -39,10 +32,10 @@ pub(super) async fn work(dir: &Path) {
                 say("did");
             }
         }
-        let stay = random.below(3);
+        let stay = random.0.usize(..3);
         while mine.len() > stay {
             // The first passes on what it holds, if it does.
-            let nth = [0, mine.len() - 1, random.below(mine.len())][random.below(3)];
+            let nth = [0, mine.len() - 1, random.0.usize(..mine.len())][random.0.usize(..3)];
             let claim: Claim = mine.remove(nth);
             assert_eq!(engine.release(&claim, Answered::All).await.unwrap(), Released::Freed);
         }
@@ -116,7 +109,7 @@ impl Survivors {
 
 #[tokio::test]
 async fn a_kill_at_any_moment_leaves_a_long_line_whole() {
-    let mut random = Random(0x5eed_1234_5678);
+    let mut random = Random(fastrand::Rng::with_seed(1));
     let mut long = 0;
     for _ in 0..8 {
         let dir = tempfile::tempdir().unwrap();
@@ -125,12 +118,12 @@ async fn a_kill_at_any_moment_leaves_a_long_line_whole() {
         for most in [2, 5, 30, 50, 10] {
             let mut victims: Vec<_> = (0..3).map(|_| Helper::start("crowd", dir.path())).collect();
             // Some stand there before the victims do, others between their places.
-            for nth in 0..=random.below(most) {
+            for nth in 0..=random.0.usize(..most) {
                 victims[0].says("did");
                 if nth % 2 == 0 {
-                    match random.below(3) {
+                    match random.0.usize(..3) {
                         0 if !survivors.line.is_empty() => {
-                            let nth = random.below(survivors.line.len());
+                            let nth = random.0.usize(..survivors.line.len());
                             survivors.leave(nth).await;
                         }
                         _ => survivors.join(random.claim()).await,

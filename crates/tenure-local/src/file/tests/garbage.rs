@@ -47,13 +47,8 @@ fn use_it(disk: &Bytes) -> std::io::Result<()> {
 
 #[test]
 fn garbage_is_refused_and_nothing_else_comes_of_it() {
-    let mut seed = 7_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 11) % below
-    };
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut random = move |below: u64| rng.u64(..below);
     let files = [file_of(0), file_of(3), file_of(12), file_of(90)];
     for nth in 0..20_000 {
         let mut bytes = files[nth % files.len()].clone();

@@ -21,25 +21,18 @@ enum Deed {
     Trim,
 }
 
-struct Random(u64);
+struct Random(fastrand::Rng);
 
 impl Random {
-    fn below(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % below
-    }
-
     /// Mostly joins if the line is to grow, else mostly leaves.
     fn deed(&mut self, seen: &Seen, grows: bool) -> Deed {
         let all = seen.places.len();
-        if all == 0 || self.below(8) < if grows { 6 } else { 1 } {
+        if all == 0 || self.0.usize(..8) < if grows { 6 } else { 1 } {
             let permits = Mode::Permits(Permits::new(1, 3).unwrap());
-            return Deed::Join([Mode::Exclusive, Mode::Shared, permits][self.below(3)]);
+            return Deed::Join([Mode::Exclusive, Mode::Shared, permits][self.0.usize(..3)]);
         }
-        let nth = self.below(all);
-        match (self.below(20), seen.places[nth]) {
+        let nth = self.0.usize(..all);
+        match (self.0.usize(..20), seen.places[nth]) {
             (0, (_, _, State::Live)) => Deed::Stop(nth),
             (1, (_, _, State::Live | State::Stopped)) => Deed::Bury(nth),
             (2, (_, Mode::Exclusive, State::Live)) => Deed::Weaken(nth),
@@ -157,7 +150,7 @@ fn kill_everywhere(
 fn a_kill_between_any_two_writes_leaves_the_line_as_it_was_or_as_it_was_to_be() {
     let (mut grew, mut shrank) = (0, 0);
     for seed in 1..=3 {
-        let mut random = Random(seed * 0x9e37_79b9);
+        let mut random = Random(fastrand::Rng::with_seed(seed));
         let disk = Bytes::default();
         Line::default().begin(&disk, &Key::new("k").unwrap(), Seq::ZERO).unwrap();
         for step in 0..800 {

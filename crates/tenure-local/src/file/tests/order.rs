@@ -15,7 +15,7 @@ struct Bed {
     line: Line,
     model: Vec<Claim>,
     last: u64,
-    seed: u64,
+    rng: fastrand::Rng,
 }
 
 impl Bed {
@@ -23,14 +23,7 @@ impl Bed {
         let file = tempfile::tempfile().unwrap();
         let mut line = Line::default();
         line.begin(&file, &Key::new("k").unwrap(), Seq::ZERO).unwrap();
-        Self { file, line, model: Vec::new(), last: 0, seed }
-    }
-
-    fn random(&mut self, below: usize) -> usize {
-        self.seed ^= self.seed << 13;
-        self.seed ^= self.seed >> 7;
-        self.seed ^= self.seed << 17;
-        (self.seed >> 16) as usize % below
+        Self { file, line, model: Vec::new(), last: 0, rng: fastrand::Rng::with_seed(seed) }
     }
 
     /// As every verb does first.
@@ -40,9 +33,9 @@ impl Bed {
 
     fn join(&mut self) {
         let permits = |take| Mode::Permits(Permits::new(take, 3).unwrap());
-        let mode = [Mode::Exclusive, Mode::Shared, Mode::Shared, permits(1), permits(2)][self.random(5)];
+        let mode = [Mode::Exclusive, Mode::Shared, Mode::Shared, permits(1), permits(2)][self.rng.usize(..5)];
         let claim = claim("k", mode, Patience::Queue);
-        self.last += 1 + self.random(3) as u64;
+        self.last += 1 + self.rng.usize(..3) as u64;
         let seq = Seq::new(self.last).unwrap();
         let record = Record { state: State::Live, mode, seq, id: claim.id, nonce: [1; 16], pid: 1, taken: 1 };
         self.line.append(&self.file, &claim, &record).unwrap();
@@ -54,7 +47,7 @@ impl Bed {
         let id = self.model.remove(nth).id;
         let at = self.line.find(&self.file, id).unwrap().unwrap();
         assert_eq!(self.line.ahead(at), nth);
-        if self.random(8) == 0 {
+        if self.rng.usize(..8) == 0 {
             self.line.bury(&self.file, at).unwrap();
             assert_eq!(self.line.find(&self.file, id).unwrap(), Some(at));
             self.line.remove_grave(&self.file, at).unwrap();
@@ -115,16 +108,19 @@ impl Bed {
 #[test]
 fn a_ring_of_any_size_says_what_the_line_rule_says() {
     for seed in 1..=6 {
-        let mut bed = Bed::new(seed * 0x9e37_79b9);
+        let mut bed = Bed::new(seed);
         let (mut longest, mut wrapped) = (0, 0);
         for step in 0..900 {
             bed.read();
             // It grows, goes on at about the same length, and shrinks.
             let joins = [6, 3, 2][step / 300];
-            if bed.model.is_empty() || bed.random(8) < joins {
+            if bed.model.is_empty() || bed.rng.usize(..8) < joins {
                 bed.join();
             } else {
-                let nth = bed.random(bed.model.len().min(3)).max(bed.random(bed.model.len()) * (step % 2));
+                let nth = bed
+                    .rng
+                    .usize(..bed.model.len().min(3))
+                    .max(bed.rng.usize(..bed.model.len()) * (step % 2));
                 let before = bed.holders();
                 let told = bed.leave(nth);
                 let new = bed.holders();
