@@ -84,7 +84,7 @@ impl MysqlEngine {
         };
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let (ring, after) = self.ring(link, claim);
+        let (bell, after) = self.bell(link, claim);
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
@@ -97,20 +97,24 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(claim.ttl.get()))),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("ring", bell::take(ring.as_deref())),
+            ("bell", Value::Bell(bell.as_deref().unwrap_or_default())),
         ];
-        let answer = if has_row && after.is_empty() {
-            link.send_bound(Op::Attempt, &self.scripts.again, &values).await?
+        let script = if has_row { &self.scripts.again } else { &self.scripts.alone }.with(bell.as_deref());
+        let answer = if after.is_empty() {
+            link.send_bound(Op::Attempt, script, &values).await?
         } else {
-            let script = if has_row { &self.scripts.again } else { &self.scripts.alone };
             let mut sql = String::with_capacity(2048);
             script.write(&mut sql, &values);
             sql.push_str(after.trim_start_matches(';'));
             link.send(Op::Attempt, sql).await?
         };
-        let (changed, drawn) = answer.done(usize::from(!has_row));
+        let (changed, drawn) = answer.done(0);
         if drawn == 0 || (has_row && changed == 0) {
             self.alone.known().keys.remove(hash);
+            if has_row && bell.is_some() {
+                // It was not taken, and so may be on the long way.
+                link.bells.remove(claim.id);
+            }
             return Ok(None);
         }
         let drawn = i64::try_from(drawn).unwrap_or(i64::MAX);
@@ -126,14 +130,14 @@ impl MysqlEngine {
             return Ok(None);
         }
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let ring = self.rings(link).then(|| bell::name(claim.id));
+        let bell = self.rings(link).then(|| bell::name(claim.id));
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("life", Value::Bytes(&life)),
             ("id", Value::Bytes(&id)),
-            ("ring", bell::free(ring.as_deref())),
+            ("bell", Value::Bell(bell.as_deref().unwrap_or_default())),
         ];
-        let answer = link.send_bound(Op::Release, &self.scripts.leave, &values).await?;
+        let answer = link.send_bound(Op::Release, self.scripts.leave.with(bell.as_deref()), &values).await?;
         if answer.done(0).0 == 0 {
             self.alone.met(hash, true);
             return Ok(Some(false));

@@ -11,7 +11,7 @@ use std::{
 
 use tenure_core::{ClaimId, Op, Result};
 
-use crate::{link::Link, script::Value};
+use crate::{link::Link, script::push_hex};
 
 /// The most doorbells that a session holds. MariaDB goes through all the locks of a session whenever it opens a table,
 /// so that thousands would make every verb slow. Beyond that the oldest is let go, whose waiters then look for
@@ -23,13 +23,14 @@ const MOST: usize = 64;
 pub(crate) struct Bells(Mutex<VecDeque<ClaimId>>);
 
 impl Bells {
-    /// Notes one more, and says which one is too many.
-    pub(crate) fn add(&self, id: ClaimId) -> Option<ClaimId> {
+    /// Notes one more, and says whether it was not there before, and which one is too many.
+    pub(crate) fn add(&self, id: ClaimId) -> (bool, Option<ClaimId>) {
         let mut bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !bells.contains(&id) {
+        let new = !bells.contains(&id);
+        if new {
             bells.push_back(id);
         }
-        if bells.len() > MOST { bells.pop_front() } else { None }
+        (new, if bells.len() > MOST { bells.pop_front() } else { None })
     }
 
     /// Forgets one that is let go.
@@ -41,18 +42,10 @@ impl Bells {
 /// The name of a claim's doorbell. The names of a server are one space for all its databases and have at most 64
 /// characters; the id is the claim's alone, wherever it is.
 pub(crate) fn name(id: ClaimId) -> String {
-    format!("tenure.{id}")
-}
-
-/// An expression that takes a doorbell, unless the session has it, and is 0. That of no doorbell is 0 too.
-pub(crate) fn take(name: Option<&str>) -> Value<'_> {
-    let expression = "0 * COALESCE(IF(IS_FREE_LOCK({}), GET_LOCK({}, 0), 0), 0)";
-    name.map_or(Value::Sql("0"), |name| Value::Named(expression, name))
-}
-
-/// An expression that lets a doorbell go, and is 0. That of no doorbell is 0 too.
-pub(crate) fn free(name: Option<&str>) -> Value<'_> {
-    name.map_or(Value::Sql("0"), |name| Value::Named("0 * COALESCE(RELEASE_LOCK({}), 0)", name))
+    let mut name = String::with_capacity(39);
+    name.push_str("tenure.");
+    push_hex(&mut name, &id.to_bytes());
+    name
 }
 
 /// What lets a claim's doorbell go, for the end of a text.
@@ -88,12 +81,12 @@ mod tests {
         let bells = Bells::default();
         let ids: Vec<_> = (0..=MOST).map(|_| ClaimId::fresh()).collect();
         for id in &ids[..MOST] {
-            assert_eq!(bells.add(*id), None);
-            assert_eq!(bells.add(*id), None, "a repeated attempt");
+            assert_eq!(bells.add(*id), (true, None));
+            assert_eq!(bells.add(*id), (false, None), "a repeated attempt");
         }
-        assert_eq!(bells.add(ids[MOST]), Some(ids[0]));
+        assert_eq!(bells.add(ids[MOST]), (true, Some(ids[0])));
         bells.remove(ids[1]);
-        assert_eq!(bells.add(ids[0]), None);
+        assert_eq!(bells.add(ids[0]), (true, None));
         assert!(name(ids[0]).len() <= 64, "names of MySQL have 64 characters");
     }
 }

@@ -23,7 +23,8 @@ impl MysqlEngine {
         }
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let (ring, after) = self.ring(link, claim);
+        let (bell, after) = self.bell(link, claim);
+        let script = self.scripts.join.with(bell.as_deref());
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("life", Value::Bytes(&life)),
@@ -34,9 +35,9 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(claim.ttl.get()))),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("ring", bell::take(ring.as_deref())),
+            ("bell", Value::Bell(bell.as_deref().unwrap_or_default())),
         ];
-        let answer = match self.run(Op::Attempt, link, &[&self.scripts.join], &values, &after).await {
+        let answer = match self.run(Op::Attempt, link, &[script], &values, &after).await {
             Err(err) if is_duplicate(&err) => return Ok(None),
             answer => answer?,
         };
@@ -64,12 +65,13 @@ impl MysqlEngine {
         Ok(parted)
     }
 
-    /// The doorbell that a claim is to take, and what lets go of one that is too many, for the end of its text.
-    pub(crate) fn ring(&self, link: &Link, claim: &Claim) -> (Option<String>, String) {
+    /// The doorbell that a claim is to take, and what lets go of one that is too many, for the end of its text. One that
+    /// its session may have is not taken: taken twice it would have to be let go twice.
+    pub(crate) fn bell(&self, link: &Link, claim: &Claim) -> (Option<String>, String) {
         if !self.rings(link) {
             return (None, String::new());
         }
-        let after = link.bells.add(claim.id).map(bell::let_go).unwrap_or_default();
-        (Some(bell::name(claim.id)), after)
+        let (new, too_many) = link.bells.add(claim.id);
+        (new.then(|| bell::name(claim.id)), too_many.map(bell::let_go).unwrap_or_default())
     }
 }

@@ -9,7 +9,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::{
-        Arc,
+        self, Arc, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -19,7 +19,8 @@ use std::{
 use futures_util::{FutureExt, TryStreamExt, future::BoxFuture};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, Either, Executor, MySqlConnection,
-    mysql::{MySqlConnectOptions, MySqlSslMode},
+    error::BoxDynError,
+    mysql::{MySqlArguments, MySqlConnectOptions, MySqlSslMode},
 };
 use tenure_core::{Address, Op, Result};
 use tokio::{
@@ -32,7 +33,7 @@ use crate::{
     answer::{Answer, Fields, nonsense},
     bell::Bells,
     facts::{ASK, Found},
-    script::{Bound, Script, Value},
+    script::{Script, Value},
     trouble::{is_unprepared, no_answer, no_connection, verb_failed},
     url::{MysqlOptions, Tls},
 };
@@ -42,8 +43,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
 /// a dead route a new one may get through.
 const SILENCE: Duration = Duration::from_millis(250);
-/// The most statements that the server is asked to keep for a connection; there are two.
-const PREPARED: usize = 4;
+/// The most statements that the server is asked to keep for a connection: three, with a doorbell and without.
+const PREPARED: usize = 6;
 /// How often a server is asked about itself: a second may begin meanwhile.
 const ASKED: usize = 5;
 
@@ -72,6 +73,8 @@ pub(crate) struct Link {
     pub(crate) found: Found,
     /// The doorbells that its session holds.
     pub(crate) bells: Bells,
+    /// The texts of what may be sent without them the next time.
+    sent: sync::Mutex<Vec<Arc<str>>>,
     state: Arc<State>,
     runtime: Handle,
 }
@@ -130,6 +133,7 @@ impl Link {
             conn: Arc::new(Mutex::new(Some(conn))),
             found,
             bells: Bells::default(),
+            sent: sync::Mutex::default(),
             state,
             runtime: Handle::current(),
         }))
@@ -157,22 +161,32 @@ impl Link {
         self.state.ended.send_replace(true);
     }
 
-    /// Sends one statement of a script that is used again and again, without the text after the first time. Where
-    /// that is refused (the server has no room for it, a pooler knows nothing of it) it is sent as text from then on.
+    /// Sends one statement of a script that may be used again and again: as text the first time, which is one trip, and
+    /// from the third time on without its text. Where that is refused (the server has no room for it, a pooler knows
+    /// nothing of it) it is sent as text for ever.
     pub(crate) async fn send_bound(
         &self,
         op: Op,
         script: &Script,
         values: &[(&str, Value<'_>)],
     ) -> Result<Answer> {
-        if !self.state.plain.load(Ordering::Relaxed) {
-            let (sql, values) = script.bound(values);
-            match self.request(op, Words::Bound(sql, values)).await {
+        if !self.state.plain.load(Ordering::Relaxed) && self.sent_before(script) {
+            match self.request(op, Words::Bound(script.bound().clone(), script.arguments(values))).await {
                 Err(err) if is_unprepared(&err) => self.state.plain.store(true, Ordering::Relaxed),
                 answer => return answer,
             }
         }
         self.send(op, script.text(values)).await
+    }
+
+    /// Whether a script was sent on this connection before.
+    fn sent_before(&self, script: &Script) -> bool {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = sent.iter().any(|text| Arc::ptr_eq(text, script.bound()));
+        if !before {
+            sent.push(script.bound().clone());
+        }
+        before
     }
 
     /// Sends statements and waits for their answers.
@@ -209,7 +223,7 @@ impl Link {
 /// What is sent.
 enum Words {
     Text(String),
-    Bound(String, Vec<Bound>),
+    Bound(Arc<str>, Result<MySqlArguments, BoxDynError>),
 }
 
 /// Statements under way. Dropped before their answer came, they go on in a task of their own until it comes or the
@@ -339,19 +353,11 @@ async fn run(conn: &mut MySqlConnection, sql: String) -> Result<Answer, sqlx::Er
 /// Sends one statement that selects nothing, with its values beside it.
 async fn run_bound(
     conn: &mut MySqlConnection,
-    sql: String,
-    values: Vec<Bound>,
+    sql: Arc<str>,
+    values: Result<MySqlArguments, BoxDynError>,
 ) -> Result<Answer, sqlx::Error> {
     // The text of a script, and nothing else.
-    let mut query = sqlx::query(AssertSqlSafe(sql));
-    for value in values {
-        query = match value {
-            Bound::Bytes(bytes) => query.bind(bytes),
-            Bound::Number(number) => query.bind(number),
-            Bound::Text(text) => query.bind(text),
-        };
-    }
-    let done = query.execute(conn).await?;
+    let done = sqlx::query_with(AssertSqlSafe(sql), values.map_err(sqlx::Error::Encode)?).execute(conn).await?;
     Ok(Answer { sets: vec![Vec::new()], done: vec![(done.rows_affected(), done.last_insert_id())] })
 }
 

@@ -1,7 +1,8 @@
 //! The statements, with the names of the tables in them and holes for values.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
+use sqlx::{Arguments as _, error::BoxDynError, mysql::MySqlArguments};
 use tenure_core::{Error, Result};
 
 /// What a value in a statement may be. Text never is: bytes are written in hexadecimal.
@@ -11,25 +12,24 @@ pub(crate) enum Value<'a> {
     Number(u64),
     /// Statement text that was put together from the others here.
     Sql(&'a str),
-    /// An expression in which each `{}` stands for the name of a doorbell.
-    Named(&'static str, &'a str),
+    /// A name from [`bell::name`](crate::bell::name): letters, digits and dots.
+    Bell(&'a str),
 }
 
-/// A value that is sent beside a statement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Bound {
-    Bytes(Vec<u8>),
-    Number(u64),
-    Text(String),
+/// Statements that take or let go of a doorbell on their way, and the same without one.
+#[derive(Debug)]
+pub(crate) struct Belled {
+    ringing: Script,
+    silent: Script,
 }
 
 /// Statements of one table set.
 #[derive(Debug)]
 pub(crate) struct Scripts {
-    pub(crate) alone: Script,
-    pub(crate) again: Script,
-    pub(crate) leave: Script,
-    pub(crate) join: Script,
+    pub(crate) alone: Belled,
+    pub(crate) again: Belled,
+    pub(crate) leave: Belled,
+    pub(crate) join: Belled,
     pub(crate) part: Script,
     pub(crate) create: Script,
     pub(crate) spill: Script,
@@ -68,6 +68,10 @@ const NONE: &str = "X'00000000000000000000000000000000'";
 /// Whether a key's row says that nobody wants it, by a clock that is known.
 const FREE: &str = "id = {none} AND many = 0 AND life = :life";
 
+/// Expressions that are 0, and take a doorbell or let it go.
+const TAKE: &str = "0 * COALESCE(GET_LOCK(:bell, 0), 0)";
+const LET_GO: &str = "0 * COALESCE(RELEASE_LOCK(:bell), 0)";
+
 /// Whether the last of some places that start a line holds: the rule of `tenure_core::line`, on aggregates. All of
 /// them hold beside each other exactly if the last one holds.
 const HOLDS: &str = "COUNT(*) = 1 OR COALESCE(MIN(mode) = MAX(mode) AND (MAX(mode) = 1 OR (MAX(mode) = 2 \
@@ -75,12 +79,16 @@ const HOLDS: &str = "COUNT(*) = 1 OR COALESCE(MIN(mode) = MAX(mode) AND (MAX(mod
 
 impl Scripts {
     pub(crate) fn new(table: &str) -> Self {
-        let read = |text| Script::parse(&named(table, text));
+        let read = |text: &str| Script::parse(&named(table, text));
+        let belled = |text: &str| Belled {
+            ringing: read(&text.replace("{take}", TAKE).replace("{let_go}", LET_GO)),
+            silent: read(&text.replace("{take}", "0").replace("{let_go}", "0")),
+        };
         Self {
-            alone: read(include_str!("sql/alone.sql")),
-            again: read(include_str!("sql/again.sql")),
-            leave: read(include_str!("sql/leave.sql")),
-            join: read(include_str!("sql/join.sql")),
+            alone: belled(include_str!("sql/alone.sql")),
+            again: belled(include_str!("sql/again.sql")),
+            leave: belled(include_str!("sql/leave.sql")),
+            join: belled(include_str!("sql/join.sql")),
             part: read(include_str!("sql/part.sql")),
             spill: read(include_str!("sql/spill.sql")),
             create: read(include_str!("sql/create.sql")),
@@ -159,6 +167,15 @@ pub(crate) fn code_of(text: &str) -> String {
 pub(crate) struct Script {
     /// Text, and the name of the hole after it.
     parts: Vec<(String, String)>,
+    /// The whole text with a `?` for each hole.
+    bound: Arc<str>,
+}
+
+impl Belled {
+    /// The statements for whoever has a doorbell to take or to let go, or none.
+    pub(crate) fn with(&self, bell: Option<&str>) -> &Script {
+        if bell.is_some() { &self.ringing } else { &self.silent }
+    }
 }
 
 impl Script {
@@ -178,7 +195,9 @@ impl Script {
             }
         }
         parts.push((rest.to_owned(), String::new()));
-        Self { parts }
+        let texts: Vec<_> = parts.iter().map(|(text, _)| text.as_str()).collect();
+        let bound = texts.join("?").trim_end_matches(';').into();
+        Self { parts, bound }
     }
 
     /// The text with values in its holes. A hole without a value stays `NULL`, which no column here takes.
@@ -198,18 +217,26 @@ impl Script {
         }
     }
 
-    /// The text with a `?` for each value, so that it is the same whatever these are, and the values.
-    pub(crate) fn bound(&self, values: &[(&str, Value<'_>)]) -> (String, Vec<Bound>) {
-        let (mut sql, mut bound) = (String::with_capacity(1024), Vec::with_capacity(24));
-        for (text, hole) in &self.parts {
-            sql.push_str(text);
+    /// The text with a `?` for each value, the same whatever these are.
+    pub(crate) fn bound(&self) -> &Arc<str> {
+        &self.bound
+    }
+
+    /// The values that are sent beside that text.
+    ///
+    /// # Errors
+    /// If one of them cannot be sent so.
+    pub(crate) fn arguments(&self, values: &[(&str, Value<'_>)]) -> Result<MySqlArguments, BoxDynError> {
+        let mut bound = MySqlArguments::default();
+        // Each has at most the length of a hash, but for the two of the note.
+        bound.reserve(self.parts.len(), 32 * self.parts.len());
+        for (_, hole) in &self.parts {
             match values.iter().find(|(name, _)| name == hole) {
-                Some((_, value)) => value.bind(&mut sql, &mut bound),
+                Some((_, value)) => value.bind(&mut bound)?,
                 None => debug_assert!(hole.is_empty(), "no value for :{hole}"),
             }
         }
-        sql.truncate(sql.trim_end_matches(';').len());
-        (sql, bound)
+        Ok(bound)
     }
 
     /// The text alone.
@@ -225,31 +252,32 @@ impl Value<'_> {
         match self {
             Self::Bytes(bytes) => {
                 sql.push_str("X'");
-                for byte in *bytes {
-                    for digit in [byte >> 4, byte & 15] {
-                        sql.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
-                    }
-                }
+                push_hex(sql, bytes);
                 sql.push('\'');
             }
             // Writing to a text cannot fail.
             Self::Number(number) => drop(write!(sql, "{number}")),
             Self::Sql(text) => sql.push_str(text),
-            Self::Named(expression, name) => sql.push_str(&expression.replace("{}", &format!("'{name}'"))),
+            Self::Bell(name) => drop(write!(sql, "'{name}'")),
         }
     }
 
-    fn bind(&self, sql: &mut String, bound: &mut Vec<Bound>) {
+    fn bind(&self, bound: &mut MySqlArguments) -> Result<(), BoxDynError> {
         match *self {
-            Self::Bytes(bytes) => bound.push(Bound::Bytes(bytes.to_vec())),
-            Self::Number(number) => bound.push(Bound::Number(number)),
-            Self::Sql(text) => return sql.push_str(text),
-            Self::Named(expression, name) => {
-                bound.extend(expression.matches("{}").map(|_| Bound::Text(name.to_owned())));
-                return sql.push_str(&expression.replace("{}", "?"));
-            }
+            Self::Bytes(bytes) => bound.add(bytes),
+            Self::Number(number) => bound.add(number),
+            Self::Bell(name) => bound.add(name),
+            Self::Sql(text) => Err(format!("{text} is no value").into()),
         }
-        sql.push('?');
+    }
+}
+
+/// Writes bytes in hexadecimal.
+pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
+        }
     }
 }
 
@@ -265,20 +293,31 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_what_is_bound_does_not_depend_on_it() {
-        let script = Script::parse("UPDATE t SET a = :h, b = 1 + :ring WHERE c > :h AND :number;");
-        let of = |bytes: &'static [u8], name| {
-            script.bound(&[
-                ("h", Value::Bytes(bytes)),
-                ("ring", Value::Named("IF({}, {}, 0)", name)),
-                ("number", Value::Number(7)),
-            ])
-        };
-        let (text, bound) = of(b"x", "bell");
-        assert_eq!(text, "UPDATE t SET a = ?, b = 1 + IF(?, ?, 0) WHERE c > ? AND ?");
-        let (h, name) = (Bound::Bytes(b"x".to_vec()), Bound::Text("bell".to_owned()));
-        assert_eq!(bound, [h.clone(), name.clone(), name, h, Bound::Number(7)]);
-        assert_eq!(of(b"other", "else").0, text);
+    fn what_is_bound_stands_in_the_order_of_its_holes() {
+        let script = Script::parse("UPDATE t SET a = :h, b = :bell WHERE c > :h AND :number;");
+        assert_eq!(&**script.bound(), "UPDATE t SET a = ?, b = ? WHERE c > ? AND ?");
+        let values = [("number", Value::Number(7)), ("bell", Value::Bell("b")), ("h", Value::Bytes(b"x"))];
+        let mut wanted = MySqlArguments::default();
+        wanted.add(&b"x"[..]).unwrap();
+        wanted.add("b").unwrap();
+        wanted.add(&b"x"[..]).unwrap();
+        wanted.add(7_u64).unwrap();
+        assert_eq!(format!("{:?}", script.arguments(&values).unwrap()), format!("{wanted:?}"));
+        assert!(script.arguments(&[("h", Value::Sql("1; DROP"))]).is_err(), "text is no value");
+    }
+
+    #[test]
+    fn only_whoever_has_a_doorbell_takes_it_and_lets_it_go() {
+        let scripts = Scripts::new("t");
+        for (belled, function) in [
+            (&scripts.alone, "GET_LOCK(?, 0)"),
+            (&scripts.again, "GET_LOCK(?, 0)"),
+            (&scripts.join, "GET_LOCK(?, 0)"),
+            (&scripts.leave, "RELEASE_LOCK(?)"),
+        ] {
+            assert_eq!(belled.with(Some("bell")).bound().matches(function).count(), 1, "{belled:?}");
+            assert!(!belled.with(None).bound().contains("_LOCK"), "{belled:?}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl MysqlEngine {
         }
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let bell = format!("'{}'", bell::name(claim.id));
+        let bell = bell::name(claim.id);
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
@@ -48,7 +48,7 @@ impl MysqlEngine {
             ("floor", Value::Number(claim.floor.get())),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("bell", Value::Sql(&bell)),
+            ("bell", Value::Bell(&bell)),
         ];
         let all = &self.scripts;
         let mut scripts = vec![&all.create, &all.spill, &all.purge, &all.attempt];
@@ -59,7 +59,7 @@ impl MysqlEngine {
         let mut after = String::new();
         if self.rings(&link) {
             scripts.push(&all.ring);
-            after = link.bells.add(claim.id).map(bell::let_go).unwrap_or_default();
+            after = link.bells.add(claim.id).1.map(bell::let_go).unwrap_or_default();
         }
         let answer = self.run(Op::Attempt, &link, &scripts, &values, &after).await?;
         match self.read_attempt(claim, &link.found, answer.row(Op::Attempt)?) {

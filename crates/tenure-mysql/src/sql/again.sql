@@ -2,10 +2,10 @@
 -- (others, a lease of another life, what an operator or a release in doubt left) is left alone.
 --
 -- :h  the key     :life  this life of the server     :id  claim     :mode :take :total  how it wishes to hold
--- :ttl     :who :label  note     :ring  what takes the doorbell
+-- :ttl     :who :label  note     :bell  its doorbell
 --
 -- Changes one row if the key was free; the number is then what was inserted last.
-UPDATE {lines} SET last = LAST_INSERT_ID(GREATEST(last + 1, {clock})), seq = last, turns = turns + 1 + :ring,
+UPDATE {lines} SET last = LAST_INSERT_ID(GREATEST(last + 1, {clock})), seq = last, turns = turns + 1 + {take},
     mode = :mode, take = :take, total = :total, ttl = :ttl, deadline = {clock} + :ttl, taken = {clock},
     who = :who, label = :label, id = :id
   WHERE h = :h AND {free};

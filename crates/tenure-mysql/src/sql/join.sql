@@ -2,7 +2,7 @@
 -- lease of another life, 10,000 places) is left alone; a claim that has a place, or is refused one, is a duplicate.
 --
 -- :h  the key     :life  this life of the server     :id  claim     :mode :take :total  how it wishes to hold
--- :ttl     :who :label  note     :ring  what takes the doorbell, before the place can be seen
+-- :ttl     :who :label  note     :bell  its doorbell, taken before the place can be seen
 --
 -- The second statement finds one row if there was such a line, and the third if it has taken a place. One row like that
 -- of attempt.sql. What has lapsed is not removed: then it is for the long way to say how the claim stands.
@@ -17,5 +17,5 @@ SELECT 0, NULL, 1, LAST_INSERT_ID(), {clock}, COUNT(*) - 1, {holds}, MIN(IF(id =
       WHERE h = :h AND state < 2 AND seq < LAST_INSERT_ID()
         AND NOT (mode = :mode AND (:mode = 1 OR (:mode = 2 AND total = :total AND take + :take <= :total)))
       ORDER BY seq DESC LIMIT 1),
-    :ring
+    {take}
   FROM {places} WHERE h = :h AND state < 2 AND seq <= LAST_INSERT_ID();
