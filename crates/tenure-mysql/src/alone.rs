@@ -10,7 +10,7 @@ use std::{
 use tenure_core::{Attempt, Claim, ClaimId, Grant, Incarnation, Op, Result, Seat, Seq};
 
 use crate::{
-    MysqlEngine, bell,
+    MysqlEngine,
     facts::Kind,
     link::Link,
     script::Value,
@@ -84,7 +84,8 @@ impl MysqlEngine {
         };
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let (bell, after) = self.bell(link, claim);
+        let ring = self.ring(link, claim);
+        let (bell, name) = (ring.bell.to_bytes(), ring.take());
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
@@ -97,26 +98,30 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(claim.ttl.get()))),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("bell", Value::Bell(bell.as_deref().unwrap_or_default())),
+            ("bell", Value::Bytes(&bell)),
+            ("ring", Value::Name(&name)),
         ];
-        let script = if has_row { &self.scripts.again } else { &self.scripts.alone }.with(bell.as_deref());
-        let answer = if after.is_empty() {
+        let script = if has_row { &self.scripts.again } else { &self.scripts.alone }.with(&name);
+        let answer = if ring.too_many.is_none() {
             link.send_bound(Op::Attempt, script, &values).await?
         } else {
             let mut sql = String::with_capacity(2048);
             script.write(&mut sql, &values);
-            sql.push_str(after.trim_start_matches(';'));
+            sql.push_str(ring.after().trim_start_matches(';'));
             link.send(Op::Attempt, sql).await?
         };
         let (changed, drawn) = answer.done(0);
         if drawn == 0 || (has_row && changed == 0) {
             self.alone.known().keys.remove(hash);
-            if has_row && bell.is_some() {
-                // It was not taken, and so may be on the long way.
+            if has_row && ring.new {
+                // It was not taken.
                 link.bells.remove(claim.id);
+            } else {
+                link.bells.taken(claim.id);
             }
             return Ok(None);
         }
+        link.bells.taken(claim.id);
         let drawn = i64::try_from(drawn).unwrap_or(i64::MAX);
         let seat =
             Seat { seq: number(Op::Attempt, drawn)?, incarnation: Incarnation(link.found.incarnation()) };
@@ -130,19 +135,13 @@ impl MysqlEngine {
             return Ok(None);
         }
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let bell = self.rings(link).then(|| bell::name(claim.id));
-        let values = [
-            ("h", Value::Bytes(&hash.0)),
-            ("life", Value::Bytes(&life)),
-            ("id", Value::Bytes(&id)),
-            ("bell", Value::Bell(bell.as_deref().unwrap_or_default())),
-        ];
-        let answer = link.send_bound(Op::Release, self.scripts.leave.with(bell.as_deref()), &values).await?;
+        let values = [("h", Value::Bytes(&hash.0)), ("life", Value::Bytes(&life)), ("id", Value::Bytes(&id))];
+        let answer = link.send_bound(Op::Release, &self.scripts.leave, &values).await?;
         if answer.done(0).0 == 0 {
             self.alone.met(hash, true);
             return Ok(Some(false));
         }
-        link.bells.remove(claim.id);
+        link.bells.unheard(claim.id);
         remember(&mut self.alone.known().keys, hash);
         Ok(Some(true))
     }

@@ -1,12 +1,15 @@
 //! Doorbells: user-level locks (`GET_LOCK`) that say nothing but that somebody has left.
 //!
-//! The session that carries out a claim's attempts holds the lock named after it, and lets it go right after it has
-//! committed the claim's release. Who waits blocks on that lock in the server. Nothing is believed because of it: a
-//! doorbell that rings for nothing, or not at all (its session was killed), costs a look at the line.
+//! The session that carries out a claim's attempts holds a lock that the claim's row names, and lets it go right after
+//! it has committed the claim's release. Who waits blocks on that lock in the server. Nothing is believed because of it:
+//! a doorbell that rings for nothing, or not at all (its session was killed), costs a look at the line.
+//!
+//! Whoever was alone from its grant to its release was never waited for, and so its session keeps the doorbell for
+//! another claim: a lock that nobody else wants costs no `GET_LOCK` after the first time.
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use tenure_core::{ClaimId, Op, Result};
@@ -18,45 +21,130 @@ use crate::{link::Link, script::push_hex};
 /// themselves.
 const MOST: usize = 64;
 
-/// The doorbells of one session, the oldest first.
+/// The name of a doorbell in rows: the claim that it was first for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bell(ClaimId);
+
+/// The doorbells of one session.
 #[derive(Debug, Default)]
-pub(crate) struct Bells(Mutex<VecDeque<ClaimId>>);
+pub(crate) struct Bells(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Whose doorbell is which, the oldest first.
+    given: VecDeque<Given>,
+    /// Those that the session has and nobody needs.
+    idle: Vec<Bell>,
+}
+
+#[derive(Debug)]
+struct Given {
+    to: ClaimId,
+    bell: Bell,
+    /// Whether the session has it.
+    taken: bool,
+}
+
+/// The doorbell for an attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    pub(crate) bell: Bell,
+    /// Whether the attempt is to take it. One that the session may have is not taken: taken twice it would have to be
+    /// let go twice.
+    pub(crate) new: bool,
+    /// One that the session has too many, and is to let go.
+    pub(crate) too_many: Option<Bell>,
+}
+
+impl Ring {
+    /// For an attempt where doorbells do not work.
+    pub(crate) fn none() -> Self {
+        Self { bell: Bell(ClaimId::from_bytes([0; 16])), new: false, too_many: None }
+    }
+
+    /// The name of the lock that a statement is to take, empty for none.
+    pub(crate) fn take(&self) -> String {
+        if self.new { self.bell.name() } else { String::new() }
+    }
+
+    /// What lets go of one that is too many, for the end of a text.
+    pub(crate) fn after(&self) -> String {
+        self.too_many.map(Bell::let_go).unwrap_or_default()
+    }
+}
 
 impl Bells {
-    /// Notes one more, and says whether it was not there before, and which one is too many.
-    pub(crate) fn add(&self, id: ClaimId) -> (bool, Option<ClaimId>) {
-        let mut bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = !bells.contains(&id);
-        if new {
-            bells.push_back(id);
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a claim its doorbell: the one it has, one that is idle, or a new one.
+    pub(crate) fn give(&self, to: ClaimId) -> Ring {
+        let mut known = self.known();
+        if let Some(given) = known.given.iter().find(|given| given.to == to) {
+            return Ring { bell: given.bell, new: false, too_many: None };
         }
-        (new, if bells.len() > MOST { bells.pop_front() } else { None })
+        let idle = known.idle.pop();
+        let (bell, new) = (idle.unwrap_or(Bell(to)), idle.is_none());
+        known.given.push_back(Given { to, bell, taken: !new });
+        let too_many = if known.given.len() + known.idle.len() <= MOST {
+            None
+        } else {
+            known.idle.pop().or_else(|| known.given.pop_front().map(|oldest| oldest.bell))
+        };
+        Ring { bell, new, too_many }
     }
 
-    /// Forgets one that is let go.
-    pub(crate) fn remove(&self, id: ClaimId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|bell| *bell != id);
+    /// Notes that the session has taken a claim's doorbell.
+    pub(crate) fn taken(&self, by: ClaimId) {
+        if let Some(given) = self.known().given.iter_mut().find(|given| given.to == by) {
+            given.taken = true;
+        }
+    }
+
+    /// Notes that nobody listens for a claim's doorbell, nor ever did: the session keeps it, if it has it.
+    pub(crate) fn unheard(&self, of: ClaimId) {
+        let mut known = self.known();
+        if let Some(at) = known.given.iter().position(|given| given.to == of)
+            && let Some(Given { bell, taken: true, .. }) = known.given.remove(at)
+        {
+            known.idle.push(bell);
+        }
+    }
+
+    /// Forgets a claim's doorbell, which is to be let go.
+    pub(crate) fn remove(&self, of: ClaimId) -> Option<Bell> {
+        let mut known = self.known();
+        let at = known.given.iter().position(|given| given.to == of)?;
+        known.given.remove(at).map(|given| given.bell)
     }
 }
 
-/// The name of a claim's doorbell. The names of a server are one space for all its databases and have at most 64
-/// characters; the id is the claim's alone, wherever it is.
-pub(crate) fn name(id: ClaimId) -> String {
-    let mut name = String::with_capacity(39);
-    name.push_str("tenure.");
-    push_hex(&mut name, &id.to_bytes());
-    name
-}
+impl Bell {
+    /// What stands in rows.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        self.0.to_bytes()
+    }
 
-/// What lets a claim's doorbell go, for the end of a text.
-pub(crate) fn let_go(id: ClaimId) -> String {
-    format!("; DO RELEASE_LOCK('{}')", name(id))
+    /// The name of the lock. The names of a server are one space for all its databases and have at most 64 characters; the
+    /// id is one claim's alone, wherever it is.
+    pub(crate) fn name(self) -> String {
+        let mut name = String::with_capacity(39);
+        name.push_str("tenure.");
+        push_hex(&mut name, &self.to_bytes());
+        name
+    }
+
+    /// What lets it go, for the end of a text.
+    pub(crate) fn let_go(self) -> String {
+        format!("; DO RELEASE_LOCK('{}')", self.name())
+    }
 }
 
 /// Whether doorbells work between these two connections: that a session keeps several at once from one request to the
 /// next (a pooler lends another one), and that another session hears of them.
 pub(crate) async fn work(one: &Link, two: &Link) -> Result<bool> {
-    let [first, second] = [name(ClaimId::fresh()), name(ClaimId::fresh())];
+    let [first, second] = [(); 2].map(|()| Bell(ClaimId::fresh()).name());
     for (link, function) in [
         (one, "GET_LOCK({}, 0)"),
         (two, "NOT IS_FREE_LOCK({})"),
@@ -80,13 +168,31 @@ mod tests {
     fn the_oldest_doorbell_is_one_too_many() {
         let bells = Bells::default();
         let ids: Vec<_> = (0..=MOST).map(|_| ClaimId::fresh()).collect();
+        let ring = |id, new, too_many| Ring { bell: Bell(id), new, too_many };
         for id in &ids[..MOST] {
-            assert_eq!(bells.add(*id), (true, None));
-            assert_eq!(bells.add(*id), (false, None), "a repeated attempt");
+            assert_eq!(bells.give(*id), ring(*id, true, None));
+            assert_eq!(bells.give(*id), ring(*id, false, None), "a repeated attempt");
         }
-        assert_eq!(bells.add(ids[MOST]), (true, Some(ids[0])));
-        bells.remove(ids[1]);
-        assert_eq!(bells.add(ids[0]), (true, None));
-        assert!(name(ids[0]).len() <= 64, "names of MySQL have 64 characters");
+        assert_eq!(bells.give(ids[MOST]), ring(ids[MOST], true, Some(Bell(ids[0]))));
+        assert_eq!(bells.remove(ids[1]), Some(Bell(ids[1])));
+        assert_eq!(bells.give(ids[0]), ring(ids[0], true, None));
+        assert!(Bell(ids[0]).name().len() <= 64, "names of MySQL have 64 characters");
+    }
+
+    #[test]
+    fn only_a_doorbell_that_was_taken_and_never_heard_is_used_again() {
+        let bells = Bells::default();
+        let [untaken, heard, unheard, next, last] = [(); 5].map(|()| ClaimId::fresh());
+        for id in [untaken, heard, unheard] {
+            assert!(bells.give(id).new);
+        }
+        bells.taken(heard);
+        bells.taken(unheard);
+        bells.unheard(untaken);
+        assert_eq!(bells.remove(heard), Some(Bell(heard)));
+        bells.unheard(unheard);
+        bells.unheard(unheard);
+        assert_eq!(bells.give(next), Ring { bell: Bell(unheard), new: false, too_many: None });
+        assert_eq!(bells.give(last), Ring { bell: Bell(last), new: true, too_many: None });
     }
 }

@@ -6,7 +6,7 @@
 use tenure_core::{Attempt, Claim, Op, Patience, Result, Seq};
 
 use crate::{
-    MysqlEngine, bell,
+    MysqlEngine,
     link::Link,
     script::Value,
     trouble::is_duplicate,
@@ -23,8 +23,9 @@ impl MysqlEngine {
         }
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let (bell, after) = self.bell(link, claim);
-        let script = self.scripts.join.with(bell.as_deref());
+        let ring = self.ring(link, claim);
+        let (bell, name) = (ring.bell.to_bytes(), ring.take());
+        let script = self.scripts.join.with(&name);
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("life", Value::Bytes(&life)),
@@ -35,12 +36,14 @@ impl MysqlEngine {
             ("ttl", Value::Number(micros(claim.ttl.get()))),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("bell", Value::Bell(bell.as_deref().unwrap_or_default())),
+            ("bell", Value::Bytes(&bell)),
+            ("ring", Value::Name(&name)),
         ];
-        let answer = match self.run(Op::Attempt, link, &[script], &values, &after).await {
+        let answer = match self.run(Op::Attempt, link, &[script], &values, &ring.after()).await {
             Err(err) if is_duplicate(&err) => return Ok(None),
             answer => answer?,
         };
+        link.bells.taken(claim.id);
         if answer.done(2).0 == 0 {
             self.alone.met(hash, false);
             return Ok(None);
@@ -63,15 +66,5 @@ impl MysqlEngine {
             self.alone.met(hash, !nobody_left);
         }
         Ok(parted)
-    }
-
-    /// The doorbell that a claim is to take, and what lets go of one that is too many, for the end of its text. One that
-    /// its session may have is not taken: taken twice it would have to be let go twice.
-    pub(crate) fn bell(&self, link: &Link, claim: &Claim) -> (Option<String>, String) {
-        if !self.rings(link) {
-            return (None, String::new());
-        }
-        let (new, too_many) = link.bells.add(claim.id);
-        (new.then(|| bell::name(claim.id)), too_many.map(bell::let_go).unwrap_or_default())
     }
 }

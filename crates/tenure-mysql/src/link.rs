@@ -43,8 +43,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// A connection that has left a request unanswered for so long, and nothing else answered since, is given up: behind
 /// a dead route a new one may get through.
 const SILENCE: Duration = Duration::from_millis(250);
-/// The most statements that the server is asked to keep for a connection: three, with a doorbell and without.
-const PREPARED: usize = 6;
+/// The most statements that the server is asked to keep for a connection: two with a doorbell to take and without, and one more.
+const PREPARED: usize = 5;
 /// How often a server is asked about itself: a second may begin meanwhile.
 const ASKED: usize = 5;
 
@@ -357,7 +357,8 @@ async fn run_bound(
     values: Result<MySqlArguments, BoxDynError>,
 ) -> Result<Answer, sqlx::Error> {
     // The text of a script, and nothing else.
-    let done = sqlx::query_with(AssertSqlSafe(sql), values.map_err(sqlx::Error::Encode)?).execute(conn).await?;
+    let done =
+        sqlx::query_with(AssertSqlSafe(sql), values.map_err(sqlx::Error::Encode)?).execute(conn).await?;
     Ok(Answer { sets: vec![Vec::new()], done: vec![(done.rows_affected(), done.last_insert_id())] })
 }
 

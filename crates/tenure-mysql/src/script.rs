@@ -12,14 +12,14 @@ pub(crate) enum Value<'a> {
     Number(u64),
     /// Statement text that was put together from the others here.
     Sql(&'a str),
-    /// A name from [`bell::name`](crate::bell::name): letters, digits and dots.
-    Bell(&'a str),
+    /// A name from [`Bell::name`](crate::bell::Bell::name): letters, digits and dots.
+    Name(&'a str),
 }
 
-/// Statements that take or let go of a doorbell on their way, and the same without one.
+/// Statements that take a doorbell on their way, and the same for whoever has one or needs none.
 #[derive(Debug)]
 pub(crate) struct Belled {
-    ringing: Script,
+    taking: Script,
     silent: Script,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Belled {
 pub(crate) struct Scripts {
     pub(crate) alone: Belled,
     pub(crate) again: Belled,
-    pub(crate) leave: Belled,
+    pub(crate) leave: Script,
     pub(crate) join: Belled,
     pub(crate) part: Script,
     pub(crate) create: Script,
@@ -68,9 +68,8 @@ const NONE: &str = "X'00000000000000000000000000000000'";
 /// Whether a key's row says that nobody wants it, by a clock that is known.
 const FREE: &str = "id = {none} AND many = 0 AND life = :life";
 
-/// Expressions that are 0, and take a doorbell or let it go.
-const TAKE: &str = "0 * COALESCE(GET_LOCK(:bell, 0), 0)";
-const LET_GO: &str = "0 * COALESCE(RELEASE_LOCK(:bell), 0)";
+/// An expression that is 0, and takes a doorbell.
+const TAKE: &str = "0 * COALESCE(GET_LOCK(:ring, 0), 0)";
 
 /// Whether the last of some places that start a line holds: the rule of `tenure_core::line`, on aggregates. All of
 /// them hold beside each other exactly if the last one holds.
@@ -81,13 +80,13 @@ impl Scripts {
     pub(crate) fn new(table: &str) -> Self {
         let read = |text: &str| Script::parse(&named(table, text));
         let belled = |text: &str| Belled {
-            ringing: read(&text.replace("{take}", TAKE).replace("{let_go}", LET_GO)),
-            silent: read(&text.replace("{take}", "0").replace("{let_go}", "0")),
+            taking: read(&text.replace("{take}", TAKE)),
+            silent: read(&text.replace("{take}", "0")),
         };
         Self {
             alone: belled(include_str!("sql/alone.sql")),
             again: belled(include_str!("sql/again.sql")),
-            leave: belled(include_str!("sql/leave.sql")),
+            leave: read(include_str!("sql/leave.sql")),
             join: belled(include_str!("sql/join.sql")),
             part: read(include_str!("sql/part.sql")),
             spill: read(include_str!("sql/spill.sql")),
@@ -172,9 +171,9 @@ pub(crate) struct Script {
 }
 
 impl Belled {
-    /// The statements for whoever has a doorbell to take or to let go, or none.
-    pub(crate) fn with(&self, bell: Option<&str>) -> &Script {
-        if bell.is_some() { &self.ringing } else { &self.silent }
+    /// The statements for whoever has a doorbell to take, or none.
+    pub(crate) fn with(&self, name: &str) -> &Script {
+        if name.is_empty() { &self.silent } else { &self.taking }
     }
 }
 
@@ -258,7 +257,7 @@ impl Value<'_> {
             // Writing to a text cannot fail.
             Self::Number(number) => drop(write!(sql, "{number}")),
             Self::Sql(text) => sql.push_str(text),
-            Self::Bell(name) => drop(write!(sql, "'{name}'")),
+            Self::Name(name) => drop(write!(sql, "'{name}'")),
         }
     }
 
@@ -266,7 +265,7 @@ impl Value<'_> {
         match *self {
             Self::Bytes(bytes) => bound.add(bytes),
             Self::Number(number) => bound.add(number),
-            Self::Bell(name) => bound.add(name),
+            Self::Name(name) => bound.add(name),
             Self::Sql(text) => Err(format!("{text} is no value").into()),
         }
     }
@@ -294,9 +293,9 @@ mod tests {
 
     #[test]
     fn what_is_bound_stands_in_the_order_of_its_holes() {
-        let script = Script::parse("UPDATE t SET a = :h, b = :bell WHERE c > :h AND :number;");
+        let script = Script::parse("UPDATE t SET a = :h, b = :ring WHERE c > :h AND :number;");
         assert_eq!(&**script.bound(), "UPDATE t SET a = ?, b = ? WHERE c > ? AND ?");
-        let values = [("number", Value::Number(7)), ("bell", Value::Bell("b")), ("h", Value::Bytes(b"x"))];
+        let values = [("number", Value::Number(7)), ("ring", Value::Name("b")), ("h", Value::Bytes(b"x"))];
         let mut wanted = MySqlArguments::default();
         wanted.add(&b"x"[..]).unwrap();
         wanted.add("b").unwrap();
@@ -307,16 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn only_whoever_has_a_doorbell_takes_it_and_lets_it_go() {
+    fn only_whoever_has_a_doorbell_to_take_takes_it() {
         let scripts = Scripts::new("t");
-        for (belled, function) in [
-            (&scripts.alone, "GET_LOCK(?, 0)"),
-            (&scripts.again, "GET_LOCK(?, 0)"),
-            (&scripts.join, "GET_LOCK(?, 0)"),
-            (&scripts.leave, "RELEASE_LOCK(?)"),
-        ] {
-            assert_eq!(belled.with(Some("bell")).bound().matches(function).count(), 1, "{belled:?}");
-            assert!(!belled.with(None).bound().contains("_LOCK"), "{belled:?}");
+        for belled in [&scripts.alone, &scripts.again, &scripts.join] {
+            assert_eq!(belled.with("name").bound().matches("GET_LOCK(?, 0)").count(), 1, "{belled:?}");
+            assert!(!belled.with("").bound().contains("_LOCK"), "{belled:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use tenure_core::{
 use crate::{
     MysqlEngine,
     answer::{Fields, nonsense},
-    bell,
+    bell::{Bell, Ring},
     facts::{Found, Kind},
     link::Link,
     script::Value,
@@ -33,7 +33,8 @@ impl MysqlEngine {
         }
         let (mode, take, total) = mode_numbers(claim.mode);
         let (id, life) = (claim.id.to_bytes(), link.found.incarnation().to_be_bytes());
-        let bell = bell::name(claim.id);
+        let ring = self.ring(&link, claim);
+        let (bell, name) = (ring.bell.to_bytes(), ring.bell.name());
         let values = [
             ("h", Value::Bytes(&hash.0)),
             ("name", Value::Bytes(claim.key.as_str().as_bytes())),
@@ -48,7 +49,8 @@ impl MysqlEngine {
             ("floor", Value::Number(claim.floor.get())),
             ("who", Value::Bytes(claim.note.who().as_bytes())),
             ("label", Value::Bytes(claim.note.label().as_bytes())),
-            ("bell", Value::Bell(&bell)),
+            ("bell", Value::Bytes(&bell)),
+            ("ring", Value::Name(&name)),
         ];
         let all = &self.scripts;
         let mut scripts = vec![&all.create, &all.spill, &all.purge, &all.attempt];
@@ -56,19 +58,17 @@ impl MysqlEngine {
             // The one case that may take no place in a line that nobody else is in.
             scripts.push(&all.tidy);
         }
-        let mut after = String::new();
         if self.rings(&link) {
             scripts.push(&all.ring);
-            after = link.bells.add(claim.id).1.map(bell::let_go).unwrap_or_default();
         }
-        let answer = self.run(Op::Attempt, &link, &scripts, &values, &after).await?;
+        let answer = self.run(Op::Attempt, &link, &scripts, &values, &ring.after()).await?;
         match self.read_attempt(claim, &link.found, answer.row(Op::Attempt)?) {
             Ok(attempt) => {
                 self.note(claim, &hash, &link, &attempt);
                 Ok(attempt)
             }
             Err(err) => {
-                link.bells.remove(claim.id);
+                link.bells.unheard(claim.id);
                 self.waits.forget(claim.id);
                 Err(err)
             }
@@ -80,11 +80,12 @@ impl MysqlEngine {
         self.alone.met(hash, matches!(attempt, Attempt::Busy(_)));
         match attempt {
             Attempt::Busy(Busy { seat: Some(seat), .. }) => self.waits.expect(claim, seat.seq),
-            Attempt::Granted(_) => self.waits.forget(claim.id),
-            Attempt::Busy(_) => {
-                link.bells.remove(claim.id);
-                self.waits.forget(claim.id);
-            }
+            Attempt::Granted(_) | Attempt::Busy(_) => self.waits.forget(claim.id),
+        }
+        if matches!(attempt, Attempt::Busy(Busy { seat: None, .. })) {
+            link.bells.unheard(claim.id);
+        } else {
+            link.bells.taken(claim.id);
         }
     }
 
@@ -227,12 +228,13 @@ impl MysqlEngine {
         }
     }
 
+    /// The doorbell for a claim's attempt.
+    pub(crate) fn ring(&self, link: &Link, claim: &Claim) -> Ring {
+        if self.rings(link) { link.bells.give(claim.id) } else { Ring::none() }
+    }
+
     /// What lets the claim's doorbell go once its transaction is committed.
     fn let_go(&self, link: &Link, claim: &Claim) -> String {
-        if !self.rings(link) {
-            return String::new();
-        }
-        link.bells.remove(claim.id);
-        bell::let_go(claim.id)
+        link.bells.remove(claim.id).map(Bell::let_go).unwrap_or_default()
     }
 }

@@ -2,7 +2,7 @@
 -- spill.sql and purge.sql.
 --
 -- :h  the key     :id  claim     :mode :take :total  how it wishes to hold     :ttl
--- :queue  1 to wait, 0 not to         :floor  the least number               :who :label  note
+-- :queue  1 to wait, 0 not to         :floor  the least number               :who :label  note     :bell  its doorbell
 --
 -- One row: 1 if the floor is absurd, what its row's state was (NULL if it had none), 1 if it takes a place now,
 -- number, clock, how many are ahead, 1 if it holds, when the first lease ahead ends, the blocker's mode, take and total
@@ -18,10 +18,10 @@ SET @absurd = :floor > @now + 86400000000,
 SET @new = @state IS NULL AND NOT @absurd AND @places < 10000 AND (:queue OR @fits);
 UPDATE {lines} SET last = GREATEST(last + 1, @now, :floor) WHERE h = :h AND @new;
 SET @seq = IF(@new, (SELECT last FROM {lines} WHERE h = :h), @seq);
-INSERT INTO {places} (h, id, seq, mode, take, total, ttl, deadline, taken, state, who, label)
-  SELECT :h, :id, @seq, :mode, :take, :total, :ttl, @now + :ttl, @now, 0, :who, :label FROM DUAL
+INSERT INTO {places} (h, id, seq, mode, take, total, ttl, deadline, taken, state, who, label, bell)
+  SELECT :h, :id, @seq, :mode, :take, :total, :ttl, @now + :ttl, @now, 0, :who, :label, :bell FROM DUAL
     WHERE @new OR @state = 0
-  ON DUPLICATE KEY UPDATE ttl = GREATEST(ttl, :ttl), deadline = GREATEST(deadline, @now + :ttl);
+  ON DUPLICATE KEY UPDATE ttl = GREATEST(ttl, :ttl), deadline = GREATEST(deadline, @now + :ttl), bell = :bell;
 SET @me = COALESCE(@seq, 9223372036854775807);
 SELECT @absurd, @state, @new, @seq, @now,
     COUNT(IF(seq < @me, 1, NULL)),

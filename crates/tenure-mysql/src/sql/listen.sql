@@ -7,10 +7,10 @@
 -- One row: 1 if there was a doorbell to wait for, 0 if not.
 SELECT NOT ({holds}) INTO @blocked FROM {places} WHERE h = :h AND state < 2 AND seq <= :seq;
 SELECT IF(@blocked, COALESCE(
-    (SELECT id FROM {places} WHERE h = :h AND state < 2 AND seq < :seq
+    (SELECT bell FROM {places} WHERE h = :h AND state < 2 AND seq < :seq
         AND NOT (mode = :mode AND (:mode = 1 OR (:mode = 2 AND total = :total AND take + :take <= :total)))
       ORDER BY seq DESC LIMIT 1),
-    (SELECT IF(COUNT(*) = 1, MAX(id), NULL) FROM {places} WHERE h = :h AND state < 2 AND seq < :seq)), NULL)
+    (SELECT IF(COUNT(*) = 1, MAX(bell), NULL) FROM {places} WHERE h = :h AND state < 2 AND seq < :seq)), NULL)
   INTO @ahead;
 SET @bell = LOWER(CONCAT('tenure.', HEX(@ahead)));
 SET @rings = IF(@bell IS NULL, 0, NOT IS_FREE_LOCK(@bell));

@@ -20,6 +20,7 @@ CREATE TABLE IF NOT EXISTS {lines} (
   taken BIGINT NOT NULL,
   who VARBINARY(128) NOT NULL,
   label VARBINARY(256) NOT NULL,
+  bell BINARY(16) NOT NULL COMMENT 'its doorbell, or zeros',
   PRIMARY KEY (h)
 ) ENGINE=InnoDB COMMENT='tenure: one row per key in use';
 
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS {places} (
   state TINYINT NOT NULL COMMENT '0 stands, 1 evicted and free at its deadline, 2 released, 3 evicted',
   who VARBINARY(128) NOT NULL,
   label VARBINARY(256) NOT NULL,
+  bell BINARY(16) NOT NULL COMMENT 'its doorbell, or zeros',
   PRIMARY KEY (h, id)
 ) ENGINE=InnoDB COMMENT='tenure: holders and waiters';
 

@@ -133,7 +133,8 @@ async fn what_fails_halfway_is_undone_at_once() -> Result {
 /// What keeps anybody from moving the place of a claim, in a transaction.
 fn in_the_way(claim: &tenure_core::Claim) -> Result<String> {
     let h = hash(claim.key.as_str())?;
-    Ok(format!("BEGIN; INSERT INTO tenure_places VALUES ({h}, X'{}', 0,0,0,0,0,0,0,0,'','')", claim.id))
+    let id = claim.id;
+    Ok(format!("BEGIN; INSERT INTO tenure_places VALUES ({h}, X'{id}', 0,0,0,0,0,0,0,0,'','', X'{id}')"))
 }
 
 /// The victim of a deadlock is told so, has done nothing, and can try again.
