@@ -18,6 +18,7 @@ use tenure_core::{
 
 use super::{
     disk::Disk,
+    former,
     record::{Entry, Record, SLOT, State, u32_at},
     ring::{Ring, STATUS, STATUS_LEN},
 };
@@ -39,6 +40,8 @@ pub(super) enum Head {
     Live,
     /// Made, but nobody has written to it yet.
     Empty,
+    /// Of version 1: see [`former`].
+    Former,
     /// Unlinked: whoever has it open must open the key's new file.
     Retired,
 }
@@ -75,9 +78,14 @@ impl Line {
             if is_empty(file)? {
                 return Ok(Head::Empty);
             }
-            let found = key_of(file)?;
+            let (version, found) = head_of(file)?;
             if found != key.as_str() {
                 return Err(invalid(format!("the line of the key `{}`", found.escape_debug())));
+            }
+            if version != VERSION {
+                let mut retired = [0];
+                fill(file, &mut retired, (STATUS + RETIRED) as u64, "less than a head")?;
+                return Ok(if retired == [0] { Head::Former } else { Head::Retired });
             }
             self.checked = true;
         }
@@ -364,10 +372,6 @@ impl Line {
         self.write_status(file)
     }
 
-    pub(super) fn retire(&self, file: &impl Disk) -> io::Result<()> {
-        file.write(&[1], (STATUS + RETIRED) as u64)
-    }
-
     /// Forgets what only makes a line longer to read: free entries in front, and a ring that was needed once.
     pub(super) fn trim(&mut self, file: &impl Disk) -> io::Result<()> {
         if self.ring.capacity > ROOMY
@@ -430,6 +434,11 @@ impl Line {
     }
 }
 
+/// Marks a file, of either version, that is about to be unlinked.
+pub(super) fn retire(file: &impl Disk) -> io::Result<()> {
+    file.write(&[1], (STATUS + RETIRED) as u64)
+}
+
 /// Whether nobody has begun the file yet.
 pub(super) fn is_empty(file: &impl Disk) -> io::Result<bool> {
     let size = file.size()?;
@@ -442,20 +451,21 @@ pub(super) fn is_empty(file: &impl Disk) -> io::Result<bool> {
     Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
-/// The key that a line file says it is of.
-pub(super) fn key_of(file: &impl Disk) -> io::Result<String> {
+/// The version of a line file, and the key that it says it is of.
+pub(super) fn head_of(file: &impl Disk) -> io::Result<(u32, String)> {
     let mut head = [0; STATUS];
     fill(file, &mut head, 0, "less than a head")?;
     if head[..8] != MAGIC {
         return Err(invalid("not the beginning of a line file"));
     }
-    if u32_at(&head, 8) != VERSION {
-        return Err(invalid(format!("version {} where this program knows {VERSION}", u32_at(&head, 8))));
+    let version = u32_at(&head, 8);
+    if ![VERSION, former::VERSION].contains(&version) {
+        return Err(invalid(format!("version {version} where this program knows {VERSION}")));
     }
     let len = u32_at(&head, KEY_LEN) as usize;
     let key = head.get(KEY..KEY + len.min(Key::MAX_BYTES + 1)).and_then(|key| std::str::from_utf8(key).ok());
     key.filter(|key| (1..=Key::MAX_BYTES).contains(&key.len()))
-        .map(str::to_owned)
+        .map(|key| (version, key.to_owned()))
         .ok_or_else(|| invalid("a key that is none"))
 }
 
@@ -466,7 +476,7 @@ fn fill(file: &impl Disk, bytes: &mut [u8], at: u64, short: &str) -> io::Result<
     })
 }
 
-fn invalid(what: impl Into<String>) -> io::Error {
+pub(super) fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
