@@ -82,10 +82,8 @@ impl Line {
             if found != key.as_str() {
                 return Err(invalid(format!("the line of the key `{}`", found.escape_debug())));
             }
-            if version != VERSION {
-                let mut retired = [0];
-                fill(file, &mut retired, (STATUS + RETIRED) as u64, "less than a head")?;
-                return Ok(if retired == [0] { Head::Former } else { Head::Retired });
+            if version == former::VERSION {
+                return Ok(Head::Former);
             }
             self.checked = true;
         }

@@ -254,7 +254,10 @@ impl FormerProgram {
                 return Err(());
             }
             if is_empty {
-                let floor = control_state(self.path.ancestors().nth(3).unwrap()).floor;
+                let root = self.path.ancestors().nth(3).unwrap();
+                let control = File::open(root.join("locks/engine")).unwrap();
+                control.lock().unwrap();
+                let floor = control_state(root).floor;
                 let name = self.path.file_name().unwrap().to_str().unwrap();
                 bytes = former(name, floor, &[]);
                 file.write_all_at(&bytes, 0).unwrap();
@@ -279,22 +282,89 @@ impl FormerProgram {
     }
 }
 
+#[tokio::test]
+async fn whoever_has_a_file_of_version_1_open_when_it_gives_way_finds_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b, former_user) = (open(dir.path()).await, open(dir.path()).await, open(dir.path()).await);
+    let (path, nonce) = (line_file(dir.path(), "k"), former_user.presence.nonce);
+    let mut program = FormerProgram { path, nonce, open: None };
+    assert_eq!(program.attempt(|last| last + 1), Ok(Some(1)));
+    for engine in [&a, &b] {
+        assert_eq!(engine.attempt(&exclusive("k")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    program.release();
+    let (first, second) = (exclusive("k"), exclusive("k"));
+    let _ = granted(&a, &first).await;
+    let _ = waits(&b, &second).await;
+    assert_eq!(program.attempt(|last| last + 1), Err(()), "it knows the old file, and may not believe it");
+    assert_eq!(release(&a, &first).await, Released::Freed);
+    assert!(matches!(soon(b.turn(&second)).await, Turn::Holds(_)));
+}
+
 /// One key, and who is believed to hold it.
 #[derive(Default)]
 struct Watched {
     inside: AtomicU32,
     last: AtomicU64,
+    /// Whether a program of version 1 has tried to take it, and whether one of this version has taken it.
+    is_tried: AtomicBool,
+    is_taken_over: AtomicBool,
 }
 
 impl Watched {
-    fn enter(&self, seq: u64) {
+    async fn hold(&self, seq: u64) {
         assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two holders");
         let last = self.last.swap(seq, Ordering::SeqCst);
         assert!(seq > last, "{seq} after {last}");
+        tokio::task::yield_now().await;
+        self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn leave(&self) {
-        self.inside.fetch_sub(1, Ordering::SeqCst);
+    /// Takes it a few times as a program of version 1, and returns when others have taken it over.
+    async fn use_as_former(&self, mut program: FormerProgram) -> usize {
+        let mut took = 0;
+        for _ in 0..6 {
+            let attempt = program.attempt(|last| last + 1);
+            self.is_tried.store(true, Ordering::SeqCst);
+            match attempt {
+                Ok(Some(seq)) => {
+                    took += 1;
+                    self.hold(seq).await;
+                    program.release();
+                }
+                Ok(None) => {}
+                Err(()) => break,
+            }
+            tokio::task::yield_now().await;
+        }
+        wait_for(&self.is_taken_over).await;
+        took
+    }
+
+    /// Takes it twice, once a program of version 1 has tried.
+    async fn take_over(&self, engine: &FileEngine, key: &str) {
+        wait_for(&self.is_tried).await;
+        let mut held = 0;
+        while held < 2 {
+            let claim = claim(key, Mode::Exclusive, Patience::Try);
+            match engine.attempt(&claim).await {
+                Ok(Attempt::Granted(grant)) => {
+                    self.is_taken_over.store(true, Ordering::SeqCst);
+                    self.hold(grant.seat.seq.get()).await;
+                    assert_eq!(release(engine, &claim).await, Released::Freed);
+                    held += 1;
+                }
+                Ok(Attempt::Busy(_)) => {}
+                Err(err) => assert!(err.to_string().contains("older tenure and is in use"), "{err}"),
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+async fn wait_for(flag: &AtomicBool) {
+    while !flag.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -303,71 +373,39 @@ async fn programs_of_both_versions_at_once_never_make_two_holders() {
     const KEYS: usize = 300;
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(AtomicU64::new(100 * HOUR));
-    let engines = [open_at(dir.path(), &clock).await, open_at(dir.path(), &clock).await];
+    let [a, b, former_user] =
+        [open_at(dir.path(), &clock).await, open_at(dir.path(), &clock).await, open(dir.path()).await];
     clock.store(5, Ordering::SeqCst);
-    let watched: Arc<Vec<Watched>> = Arc::new((0..KEYS).map(|_| Watched::default()).collect());
-    for key in 0..KEYS {
-        put(dir.path(), &key.to_string(), &former(&key.to_string(), 100 * HOUR, &[]));
+    let keys: Arc<Vec<_>> = Arc::new((0..KEYS).map(|nth| (nth.to_string(), Watched::default())).collect());
+    for (key, _) in keys.iter() {
+        put(dir.path(), key, &former(key, LAST, &[]));
     }
-    let former_engine = open(dir.path()).await;
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for _ in 0..2 {
-        let (watched, root, nonce) = (watched.clone(), dir.path().to_owned(), former_engine.presence.nonce);
-        old.push(std::thread::spawn(move || {
+        let (keys, root, nonce) = (keys.clone(), dir.path().to_owned(), former_user.presence.nonce);
+        old.push(tokio::spawn(async move {
             let mut took = 0;
-            for (key, watched) in watched.iter().enumerate() {
-                let path = line_file(&root, &key.to_string());
-                let mut program = FormerProgram { path, nonce, open: None };
-                for _ in 0..4 {
-                    match program.attempt(|last| last + 1) {
-                        Ok(Some(seq)) => {
-                            took += 1;
-                            watched.enter(seq);
-                            std::thread::yield_now();
-                            watched.leave();
-                            program.release();
-                        }
-                        Ok(None) => std::thread::yield_now(),
-                        Err(()) => break,
-                    }
-                }
+            for (key, watched) in keys.iter() {
+                let program = FormerProgram { path: line_file(&root, key), nonce, open: None };
+                took += watched.use_as_former(program).await;
             }
             took
         }));
     }
-    for engine in &engines {
-        let (watched, engine) = (watched.clone(), engine.clone());
+    for engine in [a, b] {
+        let keys = keys.clone();
         new.push(tokio::spawn(async move {
-            let (mut took, mut refused) = (0, 0);
-            for (key, watched) in watched.iter().enumerate() {
-                // Until it has held twice; those of version 1 give up sooner.
-                let mut held = 0;
-                while held < 2 {
-                    let claim = claim(&key.to_string(), Mode::Exclusive, Patience::Try);
-                    match engine.attempt(&claim).await {
-                        Ok(Attempt::Granted(grant)) => {
-                            watched.enter(grant.seat.seq.get());
-                            tokio::task::yield_now().await;
-                            watched.leave();
-                            assert_eq!(release(&engine, &claim).await, Released::Freed);
-                            held += 1;
-                        }
-                        Ok(Attempt::Busy(_)) => tokio::task::yield_now().await,
-                        Err(err) => {
-                            assert!(err.to_string().contains("older tenure and is in use"), "{err}");
-                            refused += 1;
-                        }
-                    }
-                }
-                took += held;
+            for (key, watched) in keys.iter() {
+                watched.take_over(&engine, key).await;
             }
-            (took, refused)
         }));
     }
     for task in new {
-        let (took, _) = soon(task).await.unwrap();
-        assert_eq!(took, 2 * KEYS);
+        soon(task).await.unwrap();
     }
-    let took: usize = old.into_iter().map(|thread| thread.join().unwrap()).sum();
-    assert!(took > 0, "no program of version 1 took a key");
+    let mut took = 0;
+    for task in old {
+        took += soon(task).await.unwrap();
+    }
+    assert!(took >= KEYS, "whoever tries first finds the key free");
 }
