@@ -12,7 +12,7 @@ use tenure_core::{ClaimId, Note, Seq};
 
 use super::{
     disk::Disk,
-    line::{head_of, invalid},
+    line::{fill, head_of, invalid},
     record::{self, Entry, Record, SLOT, array, u64_at},
     ring::{LAST, Ring, STATUS},
 };
@@ -37,12 +37,12 @@ impl Former {
             return Err(invalid("more slots than anybody needs"));
         }
         let mut number = [0; 8];
-        file.fill(&mut number, (STATUS + LAST) as u64)?;
+        fill(file, &mut number, (STATUS + LAST) as u64, "less than a head")?;
         let mut last = u64::from_le_bytes(number);
         let mut places = Vec::new();
         for slot in 0..slots {
             let mut bytes = [0; SLOT];
-            file.fill(&mut bytes, SLOTS + slot * SLOT as u64)?;
+            fill(file, &mut bytes, SLOTS + slot * SLOT as u64, "less than its slots")?;
             last = last.max(u64_at(&bytes, record::SEQ));
             let place = place(bytes).map_err(|what| invalid(format!("{what} in slot {slot}")))?;
             places.extend(place);

@@ -30,7 +30,7 @@ const KEY: usize = 16;
 /// In the status: whether the file is retired. What is behind it is written as one.
 const RETIRED: usize = 0;
 pub(super) const PAGE: usize = 4096;
-/// In rings of up to so many slots nothing is gained by a smaller one.
+/// Rings of up to so many slots are not worth cutting the file for. They give way to the one in the first page alone.
 const ROOMY: usize = 64;
 /// So many entries that are free again are read in front of the first place before the status forgets them.
 const DRIFT: usize = 64;
@@ -372,9 +372,14 @@ impl Line {
 
     /// Forgets what only makes a line longer to read: free entries in front, and a ring that was needed once.
     pub(super) fn trim(&mut self, file: &impl Disk) -> io::Result<()> {
-        if self.ring.capacity > ROOMY
-            && Entry::count_used(self.entries(0..self.end())) * 16 <= self.ring.capacity
-        {
+        // A ring that goes back into the first page waits until the next slot is its first, so that a line which is long
+        // now and then does not move each time.
+        let comes_round = !self.ring.is_inner() && self.ring.position(self.ring.span) == 0;
+        let few = match self.ring.capacity {
+            capacity if capacity > ROOMY => Some(capacity / 16),
+            _ => comes_round.then_some(Ring::INNER / 2),
+        };
+        if few.is_some_and(|few| Entry::count_used(self.entries(0..self.end())) <= few) {
             return self.move_ring(file);
         }
         if self.skipped > DRIFT { self.write_status(file) } else { Ok(()) }
@@ -396,7 +401,7 @@ impl Line {
             map.extend_from_slice(&self.entry(at).to_bytes());
             slots.extend_from_slice(self.slot_bytes(file, at)?);
         }
-        let was_inner = self.ring.is_inner();
+        let was_roomy = self.ring.capacity <= ROOMY;
         if new.is_inner() {
             self.ring = new;
             self.put(new.entry_at(0), &[0; Ring::INNER * Entry::SIZE]);
@@ -420,8 +425,8 @@ impl Line {
             self.write_status(file)?;
         }
         (self.map, self.skipped, self.slots_at) = (map, 0, 0);
-        if !(was_inner && new.is_inner()) {
-            // A chore. What is left behind is overwritten by the next ring.
+        if !(was_roomy && new.capacity <= ROOMY) {
+            // A chore. What is left behind is overwritten by the next ring, for which a little room is kept.
             let _ = file.cut(new.file_len());
         }
         Ok(())
@@ -467,7 +472,7 @@ pub(super) fn head_of(file: &impl Disk) -> io::Result<(u32, String)> {
         .ok_or_else(|| invalid("a key that is none"))
 }
 
-fn fill(file: &impl Disk, bytes: &mut [u8], at: u64, short: &str) -> io::Result<()> {
+pub(super) fn fill(file: &impl Disk, bytes: &mut [u8], at: u64, short: &str) -> io::Result<()> {
     file.fill(bytes, at).map_err(|err| match err.kind() {
         io::ErrorKind::UnexpectedEof => invalid(short),
         _ => err,
