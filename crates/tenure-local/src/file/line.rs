@@ -401,7 +401,7 @@ impl Line {
             map.extend_from_slice(&self.entry(at).to_bytes());
             slots.extend_from_slice(self.slot_bytes(file, at)?);
         }
-        let was_roomy = self.ring.capacity <= ROOMY;
+        let was_small = self.ring.capacity <= ROOMY;
         if new.is_inner() {
             self.ring = new;
             self.put(new.entry_at(0), &[0; Ring::INNER * Entry::SIZE]);
@@ -425,7 +425,7 @@ impl Line {
             self.write_status(file)?;
         }
         (self.map, self.skipped, self.slots_at) = (map, 0, 0);
-        if !(was_roomy && new.capacity <= ROOMY) {
+        if !(was_small && new.capacity <= ROOMY) {
             // A chore. What is left behind is overwritten by the next ring, for which a little room is kept.
             let _ = file.cut(new.file_len());
         }

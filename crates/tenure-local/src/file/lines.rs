@@ -82,7 +82,8 @@ impl Lines {
                 Head::Empty => return Ok(None),
                 head @ (Head::Former | Head::Retired) => {
                     if head == Head::Former {
-                        self.retire_former(file, key, limit, op).await?;
+                        // In a box: it is rare, and would make the future of every verb larger.
+                        Box::pin(self.retire_former(file, key, limit, op)).await?;
                     }
                     // We marked it, or somebody who was killed before it could remove it. Under its lock the name is
                     // ours to remove, and is still this file's if the file has one.
