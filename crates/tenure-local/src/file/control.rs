@@ -235,18 +235,30 @@ impl Control {
         Seq::new(state.floor).ok_or_else(|| used_up(op))
     }
 
-    /// Lifts the floor to this number before its line file goes. False if somebody is in the way.
+    /// Lifts the floor to this number before its line file goes. False if somebody is in the way, or if nobody was ever
+    /// given this number.
     ///
     /// It need not reach the disk: after a loss of power the floor is the ceiling, which is above it.
     pub(super) fn try_fold(&self, last: Seq) -> Result<bool> {
         let Ok(Some(locked)) = self.inner.try_lock() else { return Ok(false) };
-        let mut state = load(&locked.file, &self.shown, Op::Connect)?;
+        self.fold_locked(&locked.file, last, Op::Connect)
+    }
+
+    /// As [`try_fold`](Self::try_fold), but waits for whoever is in the way. False if nobody was ever given this number.
+    pub(super) async fn fold(&self, last: Seq, limit: Duration, op: Op) -> Result<bool> {
+        let locked = self.lock(limit, op).await?;
+        self.fold_locked(&locked.file, last, op)
+    }
+
+    fn fold_locked(&self, file: &File, last: Seq, op: Op) -> Result<bool> {
+        let mut state = load(file, &self.shown, op)?;
+        if state.ceiling <= last.get() {
+            return Ok(false);
+        }
         if state.floor < last.get() {
             state.floor = last.get();
-            locked
-                .file
-                .write_all_at(&state.encode(), 0)
-                .map_err(|err| trouble(Op::Connect, format!("cannot write {}", self.shown), err))?;
+            let failed = |err| trouble(op, format!("cannot write {}", self.shown), err).not_applied();
+            file.write_all_at(&state.encode(), 0).map_err(failed)?;
         }
         Ok(true)
     }

@@ -18,6 +18,7 @@ use tenure_core::{
 
 use super::{
     disk::Disk,
+    former,
     record::{Entry, Record, SLOT, State, u32_at},
     ring::{Ring, STATUS, STATUS_LEN},
 };
@@ -29,7 +30,7 @@ const KEY: usize = 16;
 /// In the status: whether the file is retired. What is behind it is written as one.
 const RETIRED: usize = 0;
 pub(super) const PAGE: usize = 4096;
-/// In rings of up to so many slots nothing is gained by a smaller one.
+/// Rings of up to so many slots are not worth cutting the file for. They give way to the one in the first page alone.
 const ROOMY: usize = 64;
 /// So many entries that are free again are read in front of the first place before the status forgets them.
 const DRIFT: usize = 64;
@@ -39,6 +40,8 @@ pub(super) enum Head {
     Live,
     /// Made, but nobody has written to it yet.
     Empty,
+    /// Of version 1: see [`former`].
+    Former,
     /// Unlinked: whoever has it open must open the key's new file.
     Retired,
 }
@@ -75,9 +78,12 @@ impl Line {
             if is_empty(file)? {
                 return Ok(Head::Empty);
             }
-            let found = key_of(file)?;
+            let (version, found) = head_of(file)?;
             if found != key.as_str() {
                 return Err(invalid(format!("the line of the key `{}`", found.escape_debug())));
+            }
+            if version == former::VERSION {
+                return Ok(Head::Former);
             }
             self.checked = true;
         }
@@ -364,15 +370,16 @@ impl Line {
         self.write_status(file)
     }
 
-    pub(super) fn retire(&self, file: &impl Disk) -> io::Result<()> {
-        file.write(&[1], (STATUS + RETIRED) as u64)
-    }
-
     /// Forgets what only makes a line longer to read: free entries in front, and a ring that was needed once.
     pub(super) fn trim(&mut self, file: &impl Disk) -> io::Result<()> {
-        if self.ring.capacity > ROOMY
-            && Entry::count_used(self.entries(0..self.end())) * 16 <= self.ring.capacity
-        {
+        // A ring that goes back into the first page waits until the next slot is its first, so that a line which is long
+        // now and then does not move each time.
+        let comes_round = !self.ring.is_inner() && self.ring.position(self.ring.span) == 0;
+        let few = match self.ring.capacity {
+            capacity if capacity > ROOMY => Some(capacity / 16),
+            _ => comes_round.then_some(Ring::INNER / 2),
+        };
+        if few.is_some_and(|few| Entry::count_used(self.entries(0..self.end())) <= few) {
             return self.move_ring(file);
         }
         if self.skipped > DRIFT { self.write_status(file) } else { Ok(()) }
@@ -394,7 +401,7 @@ impl Line {
             map.extend_from_slice(&self.entry(at).to_bytes());
             slots.extend_from_slice(self.slot_bytes(file, at)?);
         }
-        let was_inner = self.ring.is_inner();
+        let was_small = self.ring.capacity <= ROOMY;
         if new.is_inner() {
             self.ring = new;
             self.put(new.entry_at(0), &[0; Ring::INNER * Entry::SIZE]);
@@ -418,8 +425,8 @@ impl Line {
             self.write_status(file)?;
         }
         (self.map, self.skipped, self.slots_at) = (map, 0, 0);
-        if !(was_inner && new.is_inner()) {
-            // A chore. What is left behind is overwritten by the next ring.
+        if !(was_small && new.capacity <= ROOMY) {
+            // A chore. What is left behind is overwritten by the next ring, for which a little room is kept.
             let _ = file.cut(new.file_len());
         }
         Ok(())
@@ -428,6 +435,11 @@ impl Line {
     fn broken(&self, at: usize, what: &str) -> io::Error {
         invalid(format!("{what} in slot {}", self.ring.position(at)))
     }
+}
+
+/// Marks a file, of either version, that is about to be unlinked.
+pub(super) fn retire(file: &impl Disk) -> io::Result<()> {
+    file.write(&[1], (STATUS + RETIRED) as u64)
 }
 
 /// Whether nobody has begun the file yet.
@@ -442,31 +454,32 @@ pub(super) fn is_empty(file: &impl Disk) -> io::Result<bool> {
     Ok(bytes.iter().all(|&byte| byte == 0))
 }
 
-/// The key that a line file says it is of.
-pub(super) fn key_of(file: &impl Disk) -> io::Result<String> {
+/// The version of a line file, and the key that it says it is of.
+pub(super) fn head_of(file: &impl Disk) -> io::Result<(u32, String)> {
     let mut head = [0; STATUS];
     fill(file, &mut head, 0, "less than a head")?;
     if head[..8] != MAGIC {
         return Err(invalid("not the beginning of a line file"));
     }
-    if u32_at(&head, 8) != VERSION {
-        return Err(invalid(format!("version {} where this program knows {VERSION}", u32_at(&head, 8))));
+    let version = u32_at(&head, 8);
+    if ![VERSION, former::VERSION].contains(&version) {
+        return Err(invalid(format!("version {version} where this program knows {VERSION}")));
     }
     let len = u32_at(&head, KEY_LEN) as usize;
     let key = head.get(KEY..KEY + len.min(Key::MAX_BYTES + 1)).and_then(|key| std::str::from_utf8(key).ok());
     key.filter(|key| (1..=Key::MAX_BYTES).contains(&key.len()))
-        .map(str::to_owned)
+        .map(|key| (version, key.to_owned()))
         .ok_or_else(|| invalid("a key that is none"))
 }
 
-fn fill(file: &impl Disk, bytes: &mut [u8], at: u64, short: &str) -> io::Result<()> {
+pub(super) fn fill(file: &impl Disk, bytes: &mut [u8], at: u64, short: &str) -> io::Result<()> {
     file.fill(bytes, at).map_err(|err| match err.kind() {
         io::ErrorKind::UnexpectedEof => invalid(short),
         _ => err,
     })
 }
 
-fn invalid(what: impl Into<String>) -> io::Error {
+pub(super) fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fs::File,
     io,
     os::unix::fs::MetadataExt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,8 +12,11 @@ use std::{
 use tenure_core::{Error, Key, Op, Result};
 
 use super::{
+    control::Control,
     dir::{self, Dir},
-    line::{Head, Line},
+    former::Former,
+    line::{self, Head, Line, invalid},
+    presence,
     trouble::{damaged, trouble},
     wait::{self, Lockable, Locked, NotLocked},
 };
@@ -27,6 +31,7 @@ const REOPENS: usize = 100;
 #[derive(Debug)]
 pub(super) struct Lines {
     dir: Arc<Dir>,
+    control: Arc<Control>,
     open: Mutex<HashMap<Key, Arc<Lockable<Line>>>>,
 }
 
@@ -38,8 +43,8 @@ pub(super) enum Missing {
 }
 
 impl Lines {
-    pub(super) fn new(dir: Arc<Dir>) -> Self {
-        Self { dir, open: Mutex::default() }
+    pub(super) fn new(dir: Arc<Dir>, control: Arc<Control>) -> Self {
+        Self { dir, control, open: Mutex::default() }
     }
 
     /// Locks the line of a key and reads it; `None` if it has none.
@@ -70,13 +75,18 @@ impl Lines {
             // finds: neither draw a number there nor call a release there a success.
             let removed = locked.file.metadata().is_ok_and(|meta| meta.nlink() == 0);
             let (file, data) = (&*locked.file, &mut *locked.data);
-            match if removed { Ok(Head::Retired) } else { data.read(file, key) } {
-                Ok(Head::Live) => return Ok(Some(locked)),
-                Ok(Head::Empty) if missing == Missing::Create => return Ok(Some(locked)),
-                Ok(Head::Empty) => return Ok(None),
-                Ok(Head::Retired) => {
-                    // Whoever marked it was killed before it could remove it. Under its lock the name is ours
-                    // to remove, and is still this file's if the file has one.
+            let head = if removed { Ok(Head::Retired) } else { data.read(file, key) };
+            match head.map_err(|err| self.unreadable(key, op, err))? {
+                Head::Live => return Ok(Some(locked)),
+                Head::Empty if missing == Missing::Create => return Ok(Some(locked)),
+                Head::Empty => return Ok(None),
+                head @ (Head::Former | Head::Retired) => {
+                    if head == Head::Former {
+                        // In a box: it is rare, and would make the future of every verb larger.
+                        Box::pin(self.retire_former(file, key, limit, op)).await?;
+                    }
+                    // We marked it, or somebody who was killed before it could remove it. Under its lock the name is
+                    // ours to remove, and is still this file's if the file has one.
                     if locked.file.metadata().is_ok_and(|meta| meta.nlink() > 0) {
                         dir::remove(&self.dir.line, &key.to_path_element(NAME_BYTES)).map_err(|err| {
                             trouble(op, format!("cannot remove {}", self.shown(key)), err).not_applied()
@@ -85,16 +95,39 @@ impl Lines {
                     drop(locked);
                     self.forget(key, &line);
                 }
-                Err(err) if err.kind() == io::ErrorKind::InvalidData => {
-                    return Err(damaged(op, format_args!("the line file {}", self.shown(key)), err));
-                }
-                Err(err) => {
-                    return Err(trouble(op, format!("cannot read {}", self.shown(key)), err).not_applied());
-                }
             }
         }
         Err(Error::unavailable(op, format!("the line file {} is swept again and again", self.shown(key)))
             .not_applied())
+    }
+
+    /// Marks a file of version 1 as retired, under its lock, with its last number in the floor. Nothing is changed if
+    /// somebody who lives stands in it.
+    async fn retire_former(&self, file: &File, key: &Key, limit: Duration, op: Op) -> Result<()> {
+        let unreadable = |err| self.unreadable(key, op, err);
+        let former = Former::read(file).map_err(unreadable)?;
+        let mut places = former.places.iter().map(|(place, _)| place);
+        if let Some(place) = places.find(|place| !presence::is_dead(&self.dir.proc, &place.nonce)) {
+            let (shown, pid) = (self.shown(key), place.pid);
+            let message = format!(
+                "the line file {shown} was written by an older tenure and is in use by pid {pid}; let all who use it \
+                 end, or start them again with this version, then try again"
+            );
+            return Err(Error::unavailable(op, message).not_applied());
+        }
+        if !self.control.fold(former.last, limit, op).await? {
+            return Err(unreadable(invalid("a number that nobody was given")));
+        }
+        line::retire(file)
+            .map_err(|err| trouble(op, format!("cannot write {}", self.shown(key)), err).not_applied())
+    }
+
+    fn unreadable(&self, key: &Key, op: Op, err: io::Error) -> Error {
+        let shown = self.shown(key);
+        match err.kind() {
+            io::ErrorKind::InvalidData => damaged(op, format_args!("the line file {shown}"), err),
+            _ => trouble(op, format!("cannot read {shown}"), err).not_applied(),
+        }
     }
 
     /// What to call the file of a key in a message.

@@ -18,6 +18,7 @@ mod dir;
 mod disk;
 mod engine;
 mod facts;
+mod former;
 mod line;
 mod lines;
 mod presence;
@@ -167,7 +168,7 @@ impl FileEngine {
         let book = Arc::new(Book::default());
         let reader = presence.receive(book.clone(), &runtime)?;
         Ok(Arc::new(Self {
-            lines: Lines::new(dir.clone()),
+            lines: Lines::new(dir.clone(), control.clone()),
             peers: Peers::new(dir.clone(), presence.nonce, runtime, book.clone()),
             dir,
             control,

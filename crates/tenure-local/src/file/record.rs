@@ -7,11 +7,11 @@ pub(super) const SLOT: usize = 512;
 
 const WHO_LEN: usize = 2;
 const LABEL_LEN: usize = 4;
-const SEQ: usize = 8;
+pub(super) const SEQ: usize = 8;
 const TAKE: usize = 16;
 const OF: usize = 20;
 const PID: usize = 24;
-const ID: usize = 32;
+pub(super) const ID: usize = 32;
 const NONCE: usize = 48;
 const TAKEN: usize = 64;
 /// A checksum over everything before it.
@@ -113,6 +113,12 @@ impl Entry {
 
     pub(super) fn of(state: State, mode: Mode, id: ClaimId) -> Self {
         Self(part(id)).with_state(state).with_mode(mode)
+    }
+
+    /// The entry of a place whose state and mode stand beside each other as they do here.
+    pub(super) fn of_codes(state: u8, mode: u8, id: ClaimId) -> Result<Self, &'static str> {
+        let codes = Self(u32::from(state.min(15)) | u32::from(mode.min(15)) << 4);
+        if codes.is_impossible() { Err(codes.what_is_wrong()) } else { Ok(Self(codes.0 | part(id))) }
     }
 
     pub(super) const fn with_state(self, state: State) -> Self {

@@ -17,7 +17,7 @@ pub(super) const STATUS_LEN: usize = 48;
 const INNER_MAP: usize = STATUS + 64;
 const INNER_SLOTS: usize = 2048;
 
-const LAST: usize = 8;
+pub(super) const LAST: usize = 8;
 const REGION: usize = 16;
 const CAPACITY: usize = 24;
 const FIRST: usize = 28;

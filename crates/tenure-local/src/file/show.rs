@@ -6,9 +6,10 @@ use tenure_core::{BootClock, Clock, Filter, Key, Moment, Note, Op, Place, Result
 
 use super::{
     FileEngine, dir,
-    line::{Head, Line, key_of},
+    former::Former,
+    line::{Head, Line, head_of},
     lines::NAME_BYTES,
-    record::{self, Record},
+    record::{self, Record, State},
     trouble::trouble,
 };
 
@@ -50,7 +51,7 @@ impl FileEngine {
     fn key_of(&self, name: &str) -> Option<Key> {
         Key::from_path_element(name).or_else(|| {
             let file = dir::open_file(&self.dir.line, name, false).ok()?;
-            Key::new(key_of(&file).ok()?).ok()
+            Key::new(head_of(&file).ok()?.1).ok()
         })
     }
 
@@ -98,6 +99,10 @@ fn look(file: &File, key: &Key) -> io::Result<Vec<(Record, Note)>> {
     let mut places = Vec::new();
     match line.read(file, key)? {
         Head::Live => {}
+        Head::Former => {
+            let places = Former::read(file)?.places;
+            return Ok(places.into_iter().filter(|(place, _)| place.state != State::Grave).collect());
+        }
         Head::Empty | Head::Retired => return Ok(places),
     }
     for at in 0..line.end() {

@@ -5,8 +5,10 @@ use std::{fs::File, io, os::unix::fs::MetadataExt, time::Duration};
 use super::{
     control::Control,
     dir::{self, Dir},
-    line::{Head, Line, is_empty},
+    former::Former,
+    line::{self, Head, Line, is_empty},
     presence,
+    record::Record,
 };
 
 /// The most names that one sweep looks at.
@@ -53,18 +55,23 @@ fn retire(dir: &Dir, control: &Control, wall_micros: u64, name: &str, file: &Fil
         return dir::remove(&dir.line, name).is_ok();
     }
     let mut line = Line::default();
-    match line.read_ring(file) {
-        Ok(Head::Live) => {}
+    let is_dead = |place: &Record| presence::is_dead(&dir.proc, &place.nonce);
+    let (last, all_dead) = match (line.read_ring(file), Former::read(file)) {
         // A sweep was killed between its mark and its removal.
-        Ok(Head::Retired) => return dir::remove(&dir.line, name).is_ok(),
+        (Ok(Head::Retired), _) => return dir::remove(&dir.line, name).is_ok(),
+        (_, Ok(former)) => (former.last, former.places.iter().all(|(place, _)| is_dead(place))),
+        (Ok(_), Err(_)) => {
+            let used = (0..line.end()).filter(|&at| line.state(at).is_some()).collect::<Vec<_>>();
+            let all = used.into_iter().all(|at| line.record(file, at).is_ok_and(|place| is_dead(&place)));
+            (line.last, all)
+        }
         // Damage is left for somebody to see.
-        Ok(Head::Empty) | Err(_) => return false,
-    }
-    let used = (0..line.end()).filter(|&at| line.state(at).is_some()).collect::<Vec<_>>();
-    used.into_iter().all(|at| line.record(file, at).is_ok_and(|place| presence::is_dead(&dir.proc, &place.nonce)))
+        (Err(_), Err(_)) => return false,
+    };
+    all_dead
         // Otherwise a burst of numbers above the clock would become everybody's floor.
-        && line.last.get() < wall_micros
-        && control.try_fold(line.last).is_ok_and(|folded| folded)
-        && line.retire(file).is_ok()
+        && last.get() < wall_micros
+        && control.try_fold(last).is_ok_and(|folded| folded)
+        && line::retire(file).is_ok()
         && dir::remove(&dir.line, name).is_ok()
 }

@@ -1,6 +1,7 @@
 mod bytes;
 mod damage;
 mod evict;
+mod former;
 mod garbage;
 mod kill;
 mod numbers;

@@ -1,11 +1,11 @@
-//! Line files whose changes are written down, and made again up to any byte.
+//! Line files whose changes are written down, and made again up to any word.
 
 use std::{cell::RefCell, io};
 
 use super::{
     disk::Disk,
     line::{Head, Line, PAGE},
-    record::State,
+    record::{Entry, State},
     *,
 };
 
@@ -34,10 +34,11 @@ impl Change {
         ends.map(|len| Self::Write(*at, bytes[..len].to_vec())).collect()
     }
 
-    /// The change up to each of its bytes.
+    /// The change up to each of its words. Inside one nothing is torn: a piece of an entry may be the entry of another claim.
     pub(super) fn pieces(&self) -> Vec<Self> {
         let Self::Write(at, bytes) = self else { return Vec::new() };
-        (1..bytes.len()).map(|len| Self::Write(*at, bytes[..len].to_vec())).collect()
+        let ends = (1..bytes.len()).filter(|len| (at + *len as u64).is_multiple_of(Entry::SIZE as u64));
+        ends.map(|len| Self::Write(*at, bytes[..len].to_vec())).collect()
     }
 }
 

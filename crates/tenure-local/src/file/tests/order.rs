@@ -98,6 +98,10 @@ impl Bed {
         }
     }
 
+    fn ring(&self) -> Ring {
+        Ring::decode(&self.bytes()[STATUS..]).unwrap().0
+    }
+
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.file.metadata().unwrap().len() as usize];
         self.file.read_exact_at(&mut bytes, 0).unwrap();
@@ -132,12 +136,58 @@ fn a_ring_of_any_size_says_what_the_line_rule_says() {
                 bed.compare();
             }
             longest = longest.max(bed.model.len());
-            let status = &bed.bytes()[STATUS..];
-            let (ring, last) = Ring::decode(status).unwrap();
+            let (ring, last) = Ring::decode(&bed.bytes()[STATUS..]).unwrap();
             wrapped += usize::from(ring.unwrapped() < ring.span);
             assert_eq!(last.get(), bed.last);
             assert!(bed.bytes().len() <= PAGE.max(bed.model.len().max(64) * 512 * 64), "the file shrinks");
         }
         assert!(longest > 64 && wrapped > 20, "{longest} places, {wrapped} times wrapped");
     }
+}
+
+#[test]
+fn a_line_that_was_long_once_stands_in_the_first_page_again() {
+    for (longest, stay) in [(5, 0), (5, 2), (12, 1), (40, 2)] {
+        let mut bed = Bed::new(1);
+        for _ in 0..longest {
+            bed.read();
+            bed.join();
+        }
+        assert!(!bed.ring().is_inner(), "{longest} places");
+        let capacity = bed.ring().capacity;
+        for _ in stay..longest {
+            bed.read();
+            let _ = bed.leave(0);
+        }
+        let mut turns = 0;
+        while !bed.ring().is_inner() {
+            bed.read();
+            bed.join();
+            bed.read();
+            let _ = bed.leave(0);
+            turns += 1;
+            assert!(turns <= capacity, "{stay} have stood outside for a whole round after {longest}");
+        }
+        bed.read();
+        bed.compare();
+    }
+}
+
+#[test]
+fn a_line_that_is_long_now_and_then_moves_seldom() {
+    let mut bed = Bed::new(1);
+    let mut moves = 0;
+    for _ in 0..100 {
+        for joins in [true, false].into_iter().flat_map(|joins| [joins; 6]) {
+            let before = bed.ring().region;
+            bed.read();
+            if joins {
+                bed.join()
+            } else {
+                drop(bed.leave(0))
+            }
+            moves += usize::from(bed.ring().region != before);
+        }
+    }
+    assert!((10..100).contains(&moves), "600 places, {moves} moves");
 }
