@@ -18,7 +18,7 @@ impl MysqlEngine {
     pub(crate) async fn join(&self, claim: &Claim, hash: &Hash, link: &Link) -> Result<Option<Attempt>> {
         // A floor must be looked at, and whoever does not wait leaves no place behind.
         let simple = claim.patience == Patience::Queue && claim.floor == Seq::ZERO;
-        if !simple || !self.alone.is_crowded(hash) || self.waits.knows(claim.id) {
+        if !simple || !self.alone.crowded.of(hash) || self.waits.knows(claim.id) {
             return Ok(None);
         }
         let (mode, take, total) = mode_numbers(claim.mode);
@@ -45,7 +45,7 @@ impl MysqlEngine {
         };
         link.bells.taken(claim.id);
         if answer.done(2).0 == 0 {
-            self.alone.met(hash, false);
+            self.alone.crowded.note(hash, false);
             return Ok(None);
         }
         let row = answer.row(Op::Attempt)?;
@@ -63,7 +63,7 @@ impl MysqlEngine {
         let answer = self.run(Op::Release, link, &[&self.scripts.part], &values, after).await?;
         let (parted, nobody_left) = (answer.done(2).0 > 0, answer.done(3).0 > 0);
         if parted {
-            self.alone.met(hash, !nobody_left);
+            self.alone.crowded.note(hash, !nobody_left);
         }
         Ok(parted)
     }

@@ -77,7 +77,7 @@ impl MysqlEngine {
 
     /// Remembers what an attempt was told.
     fn note(&self, claim: &Claim, hash: &Hash, link: &Link, attempt: &Attempt) {
-        self.alone.met(hash, matches!(attempt, Attempt::Busy(_)));
+        self.alone.crowded.note(hash, matches!(attempt, Attempt::Busy(_)));
         match attempt {
             Attempt::Busy(Busy { seat: Some(seat), .. }) => self.waits.expect(claim, seat.seq),
             Attempt::Granted(_) | Attempt::Busy(_) => self.waits.forget(claim.id),

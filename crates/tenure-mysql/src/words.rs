@@ -7,7 +7,7 @@ use tenure_core::{ClaimId, Error, Key, Mode, Note, Op, Permits, Place, Result, S
 use crate::answer::{Fields, nonsense};
 
 /// The SHA-256 of a key: what its rows are found by, since an index takes no name of 1 KiB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Hash(pub(crate) [u8; 32]);
 
 impl Hash {

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use tenure_core::{
     Answered, Attempt, Busy, Claim, ClaimId, EngineId, Error, ErrorKind, Evicted, Eviction, Fact, Filter,
-    Grant, Guarantees, Held, Op, Patience, Place, Released, Renewal, Result, Seq, Ttl, Turn, When,
+    Grant, Guarantees, Held, Hunch, Op, Patience, Place, Released, Renewal, Result, Seq, Ttl, Turn, When,
 };
 
 use crate::{
@@ -18,7 +18,6 @@ use crate::{
     links::{LONGEST, Links, SHORT_WAIT, Use},
     look::places,
     news::News,
-    quiet::Quiet,
     schema::Names,
     sweep::{STEP, Sweep},
     text::{self, numbers},
@@ -38,7 +37,8 @@ pub struct PostgresEngine {
     links: Links,
     news: Arc<News>,
     sweep: Arc<Sweep>,
-    quiet: Quiet,
+    /// Which keys were alone when this client last gave them back: the shortest way to take and leave them is tried first.
+    quiet: Hunch,
     identity: EngineId,
     guarantees: Guarantees,
 }
@@ -69,7 +69,7 @@ impl PostgresEngine {
             links,
             news,
             sweep: Arc::default(),
-            quiet: Quiet::default(),
+            quiet: Hunch::default(),
             identity,
             guarantees,
         }))
@@ -140,7 +140,7 @@ impl PostgresEngine {
             Arg::Name(self.links.channel()),
             Arg::Bytes(note.as_bytes()),
         ];
-        let quiet = self.quiet.was(claim.key.as_str());
+        let quiet = self.quiet.of(claim.key.as_str());
         let answer = self.call(OP, Use::Attempt, limits(claim.ttl), "attempt", &args, quiet).await?;
         let refused = |kind, message: &'static str| Err(Error::new(kind, OP, message).not_applied());
         match numbers(&answer).as_deref() {
@@ -234,7 +234,7 @@ impl PostgresEngine {
             Arg::Flag(answered == Answered::InDoubt),
         ];
         let key = claim.key.as_str();
-        let released = self.call_soon(Op::Release, claim.ttl, "release", &args, self.quiet.was(key)).await?;
+        let released = self.call_soon(Op::Release, claim.ttl, "release", &args, self.quiet.of(key)).await?;
         self.quiet.note(key, released == ALONE);
         self.sweep().await;
         match released {

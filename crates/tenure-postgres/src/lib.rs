@@ -30,7 +30,6 @@ mod link;
 mod links;
 mod look;
 mod news;
-mod quiet;
 mod schema;
 mod sweep;
 mod text;
