@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tenure_core::{
-    Claim, Engine, Evicted, Eviction, Held, Mode, Permits, Renewal, Seat, Seq, Turn, Wake, When,
+    Attempt, Busy, Claim, Engine, Evicted, Eviction, Held, Mode, Patience, Permits, Renewal, Seat, Seq, Turn,
+    Wake, When,
 };
 use tenure_mysql::MysqlEngine;
 use tenure_testkit::{Failure, Result, ensure, ensure_eq, mariadb::MariaDb};
@@ -315,6 +316,46 @@ async fn a_doorbell_that_nobody_heard_is_used_again() -> Result {
     let_go(&other, &next).await?;
     hold(&engine, &last).await?;
     ensure!(is_taken(&last)?, "no new doorbell");
+    let_go(&engine, &last).await?;
+    // Alone again, on a row that names another doorbell.
+    let last = exclusive("bell")?;
+    hold(&engine, &last).await?;
+    let waiting = Waiting::new(&other, exclusive("bell")?).await?;
+    until_listening(&server, 1).await?;
+    let_go(&engine, &last).await?;
+    let _ = waiting.holds().await?;
+    Ok(())
+}
+
+/// A claim that asks again by another session has the doorbell of that one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_doorbell_changes_with_the_session() -> Result {
+    let server = server(&[])?;
+    let [holder, former, now, other] = [
+        open(&server.url()).await?,
+        open(&server.url()).await?,
+        open(&server.url()).await?,
+        open(&server.url()).await?,
+    ];
+    let (unheard, held, middle) = (exclusive("session")?, exclusive("session")?, exclusive("session")?);
+    hold(&now, &unheard).await?;
+    let_go(&now, &unheard).await?;
+    hold(&holder, &held).await?;
+    wait(&former, &middle).await?;
+    wait(&now, &middle).await?;
+    drop(former);
+    let gone = async {
+        while server.sql(&format!("SELECT IS_FREE_LOCK('tenure.{}')", middle.id))?[0][0] == "0" {
+            tokio::task::yield_now().await;
+        }
+        Ok::<_, Failure>(())
+    };
+    within("the session ends", gone).await??;
+    let waiting = Waiting::new(&other, exclusive("session")?).await?;
+    until_listening(&server, 1).await?;
+    let_go(&holder, &held).await?;
+    let_go(&now, &middle).await?;
+    let _ = waiting.holds().await?;
     Ok(())
 }
 
@@ -348,5 +389,19 @@ async fn doorbells_are_few() -> Result {
     }
     let most = taken(&held)?;
     ensure!(most <= 3 * 64, "{most} doorbells of what was released");
+    let other = open(&server.url()).await?;
+    let mut refused = Vec::new();
+    for number in 0..20 {
+        let key = format!("refused/{number}");
+        hold(&engine, &exclusive(&key)?).await?;
+        let claim = Claim { patience: Patience::Try, ..exclusive(&key)? };
+        ensure!(
+            matches!(other.attempt(&claim).await?, Attempt::Busy(Busy { seat: None, .. })),
+            "{key} is held"
+        );
+        refused.push(claim);
+    }
+    let most = taken(&refused)?;
+    ensure!(most <= 3, "{most} doorbells of what was refused");
     Ok(())
 }
