@@ -110,7 +110,7 @@ impl Scripts {
             look: read(include_str!("sql/look.sql")),
             pause: read(include_str!("sql/pause.sql")),
             there: read(
-                "SELECT 1 FROM {lines} LIMIT 0; SELECT 1 FROM {places} LIMIT 0; SELECT 1 FROM {marks} LIMIT 0;
+                "SELECT bell FROM {lines} LIMIT 0; SELECT bell FROM {places} LIMIT 0; SELECT 1 FROM {marks} LIMIT 0;
                  SELECT 1 FROM {engine} LIMIT 0;",
             ),
             identity: read("SELECT identity FROM {engine} WHERE one = 1;"),

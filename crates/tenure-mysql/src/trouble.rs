@@ -55,10 +55,17 @@ pub(crate) fn verb_failed(op: Op, address: &Address, err: sqlx::Error) -> Error 
             ),
         ),
         1049 => (ErrorKind::Invalid, false, format!("{address} has no database of the name in the URL")),
-        1146 | 1054 => (
+        1146 => (
             ErrorKind::Invalid,
             false,
             format!("{address} does not have tenure's tables; run what `tenure schema mysql` prints"),
+        ),
+        1054 => (
+            ErrorKind::Invalid,
+            false,
+            format!(
+                "{address} has tables of another tenure; add the columns that `tenure schema mysql` prints"
+            ),
         ),
         1290 | 1792 | 1836 => {
             (ErrorKind::Unavailable, false, format!("{address} is read-only; name the primary in the URL"))

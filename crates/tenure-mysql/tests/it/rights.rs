@@ -67,6 +67,10 @@ async fn what_is_refused_says_why() -> Result {
         ensure!(!format!("{err} {err:?}").contains("hunter"), "a password: {err}");
     }
     open(&server.url()).await?;
+    server.sql("ALTER TABLE tenure_lines DROP bell")?;
+    says(&refusal(&server.url()).await?, ErrorKind::Invalid, "tables of another tenure")?;
+    server.sql("ALTER TABLE tenure_lines ADD bell BINARY(16) NOT NULL")?;
+    open(&server.url()).await?;
     server.sql("SET GLOBAL read_only = 1")?;
     says(&refusal(&server.url()).await?, ErrorKind::Unavailable, "read-only")?;
     Ok(())
