@@ -100,3 +100,20 @@ async fn cancelled_verbs_do_not_mix_up_answers() -> Result {
     }
     Ok(())
 }
+
+/// What is sent once is one trip; what is sent again and again is prepared, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_what_is_used_again_is_prepared() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    let mut prepared = Vec::new();
+    for _ in 0..5 {
+        let claim = exclusive("again")?;
+        hold(&engine, &claim).await?;
+        let_go(&engine, &claim).await?;
+        prepared.push(server.sql("SHOW GLOBAL STATUS LIKE 'Com_stmt_prepare'")?[0][1].clone());
+    }
+    // The second release, and the third attempt: the first one was for a key without a row.
+    ensure_eq!(prepared, ["0", "1", "2", "2", "2"], "statements that were prepared by then");
+    Ok(())
+}
