@@ -10,6 +10,7 @@ use bytes::{BufMut, BytesMut};
 use tenure_core::ClaimId;
 use tokio_postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
+#[derive(Debug)]
 pub(crate) enum Arg<'a> {
     Bytes(&'a [u8]),
     Id(ClaimId),
@@ -54,20 +55,30 @@ impl Arg<'_> {
             Self::Numbers(_) => Type::INT8_ARRAY,
         }
     }
+}
 
-    pub(crate) fn bind(&self) -> Box<dyn ToSql + Sync + Send + '_> {
+/// Bound as it is, without a box around each.
+impl ToSql for Arg<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match self {
-            Self::Bytes(bytes) => Box::new(*bytes),
-            Self::Id(id) => Box::new(Uuid(*id)),
-            Self::Small(number) => Box::new(*number),
-            Self::Number(number) => Box::new(*number),
-            Self::Flag(flag) => Box::new(*flag),
-            Self::Name(name) => Box::new(*name),
-            Self::ManyBytes(many) => Box::new(many.as_slice()),
-            Self::Ids(ids) => Box::new(ids.iter().copied().map(Uuid).collect::<Vec<_>>()),
-            Self::Numbers(numbers) => Box::new(numbers.as_slice()),
+            Self::Bytes(bytes) => bytes.to_sql_checked(kind, out),
+            Self::Id(id) => Uuid(*id).to_sql_checked(kind, out),
+            Self::Small(number) => number.to_sql_checked(kind, out),
+            Self::Number(number) => number.to_sql_checked(kind, out),
+            Self::Flag(flag) => flag.to_sql_checked(kind, out),
+            Self::Name(name) => name.to_sql_checked(kind, out),
+            Self::ManyBytes(many) => many.to_sql_checked(kind, out),
+            Self::Ids(ids) => ids.iter().copied().map(Uuid).collect::<Vec<_>>().to_sql_checked(kind, out),
+            Self::Numbers(numbers) => numbers.to_sql_checked(kind, out),
         }
     }
+
+    /// Each value knows what it can be.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 impl fmt::Display for Arg<'_> {

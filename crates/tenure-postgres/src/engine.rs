@@ -85,7 +85,7 @@ impl PostgresEngine {
         Ok(())
     }
 
-    /// Carries out a verb's statement and takes its one value; `quiet` if the verb is likely to meet nobody.
+    /// Carries out a verb's statement and takes its one value.
     async fn call(
         &self,
         op: Op,
@@ -93,42 +93,32 @@ impl PostgresEngine {
         limits: Limits,
         verb: &'static str,
         args: &[Arg<'_>],
-        quiet: bool,
     ) -> Result<String> {
-        self.links.call(op, purpose, limits, verb, args, quiet).await?.ok_or_else(|| nonsense(op))
+        self.links.call(op, purpose, limits, verb, args).await?.ok_or_else(|| nonsense(op))
     }
 
     /// The same for a verb that others wait for: where it may wait, if nobody else is there; else first where nothing
     /// waits long. (Two sessions in turn cost the server a tenth more than one.)
-    async fn call_soon(
+    async fn soon<T, F: Future<Output = Result<T>>>(
         &self,
-        op: Op,
         ttl: Ttl,
-        verb: &'static str,
-        args: &[Arg<'_>],
-        quiet: bool,
-    ) -> Result<i64> {
+        call: impl Fn(Use, Limits) -> F,
+    ) -> Result<T> {
         let limits = limits(ttl);
+        if self.links.may_wait_at_once() {
+            return call(Use::Attempt, limits).await;
+        }
         let short = Limits { wait: limits.wait.min(SHORT_WAIT), ..limits };
-        let answer = if self.links.may_wait_at_once() {
-            self.call(op, Use::Attempt, limits, verb, args, quiet).await
-        } else {
-            match self.call(op, Use::Keep, short, verb, args, quiet).await {
-                Err(err) if is_locked(&err) => self.call(op, Use::Attempt, limits, verb, args, quiet).await,
-                answer => answer,
-            }
-        };
-        answer?.parse().map_err(|_| nonsense(op))
+        match call(Use::Keep, short).await {
+            Err(err) if is_locked(&err) => call(Use::Attempt, limits).await,
+            answer => answer,
+        }
     }
 
     async fn attempt_(&self, claim: &Claim) -> Result<Attempt> {
         const OP: Op = Op::Attempt;
-        if claim.patience == Patience::Queue {
-            // Before anything is sent: a push must find its listener.
-            self.news.expect(claim.id);
-        }
         let (mode, take, of) = mode_numbers(claim.mode);
-        let note = format!("{}\n{}", claim.note.who(), claim.note.label());
+        let note = [claim.note.who(), claim.note.label()].join("\n");
         let args = [
             Arg::Bytes(claim.key.as_str().as_bytes()),
             Arg::Id(claim.id),
@@ -140,16 +130,26 @@ impl PostgresEngine {
             Arg::Name(self.links.channel()),
             Arg::Bytes(note.as_bytes()),
         ];
-        let quiet = self.quiet.of(claim.key.as_str());
-        let answer = self.call(OP, Use::Attempt, limits(claim.ttl), "attempt", &args, quiet).await?;
+        let limits = limits(claim.ttl);
+        let granted = |seq, life| {
+            self.news.forget(claim.id);
+            let seat = seat(seq, life).ok_or_else(|| nonsense(OP))?;
+            // It never forgets what it has acknowledged; where it might, its grade says so.
+            Ok(Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: None }))
+        };
+        if self.quiet.of(claim.key.as_str())
+            && let Some((seq, life)) = self.links.again(limits, &args).await?
+        {
+            return granted(seq, life);
+        }
+        if claim.patience == Patience::Queue {
+            // Before anything is sent that may wait in line: a push must find its listener.
+            self.news.expect(claim.id);
+        }
+        let answer = self.call(OP, Use::Attempt, limits, "attempt", &args).await?;
         let refused = |kind, message: &'static str| Err(Error::new(kind, OP, message).not_applied());
         match numbers(&answer).as_deref() {
-            Some(&[1, seq, life]) => {
-                self.news.forget(claim.id);
-                let seat = seat(seq, life).ok_or_else(|| nonsense(OP))?;
-                // It never forgets what it has acknowledged; where it might, its grade says so.
-                Ok(Attempt::Granted(Grant { seat, ttl: Some(claim.ttl.get()), remembers: None }))
-            }
+            Some(&[1, seq, life]) => granted(seq, life),
             Some(&[0, seq, life, ahead, mode, take, of, lapses]) => {
                 self.quiet.note(claim.key.as_str(), false);
                 let seat = if seq < 0 { None } else { Some(seat(seq, life).ok_or_else(|| nonsense(OP))?) };
@@ -206,7 +206,7 @@ impl PostgresEngine {
             Arg::Numbers(holds.iter().map(|hold| micros(hold.claim.ttl.get())).collect()),
             Arg::Flag(waits),
         ];
-        let answer = self.call(Op::Renew, purpose, limits, "renew", &args, false).await?;
+        let answer = self.call(Op::Renew, purpose, limits, "renew", &args).await?;
         numbers(&answer).filter(|answers| answers.len() == holds.len()).ok_or_else(|| nonsense(Op::Renew))
     }
 
@@ -217,10 +217,11 @@ impl PostgresEngine {
             Arg::Number(number(hold.seq)),
             Arg::Number(micros(hold.claim.ttl.get())),
         ];
-        match self.call_soon(Op::Downgrade, hold.claim.ttl, "downgrade", &args, false).await? {
-            1 => Ok(Renewal::Renewed(Some(hold.claim.ttl.get()))),
-            0 => Ok(Renewal::Lost),
-            -1 => Err(Error::invalid("permits have no weaker mode to downgrade to").in_op(Op::Downgrade)),
+        let call = |purpose, limits| self.call(Op::Downgrade, purpose, limits, "downgrade", &args);
+        match self.soon(hold.claim.ttl, call).await?.as_str() {
+            "1" => Ok(Renewal::Renewed(Some(hold.claim.ttl.get()))),
+            "0" => Ok(Renewal::Lost),
+            "-1" => Err(Error::invalid("permits have no weaker mode to downgrade to").in_op(Op::Downgrade)),
             _ => Err(nonsense(Op::Downgrade)),
         }
     }
@@ -234,7 +235,15 @@ impl PostgresEngine {
             Arg::Flag(answered == Answered::InDoubt),
         ];
         let key = claim.key.as_str();
-        let released = self.call_soon(Op::Release, claim.ttl, "release", &args, self.quiet.of(key)).await?;
+        let quiet = self.quiet.of(key);
+        let call = async |purpose, limits| {
+            if quiet && self.links.leave(purpose, limits, &args).await? {
+                return Ok(ALONE);
+            }
+            let answer = self.call(Op::Release, purpose, limits, "release", &args).await?;
+            answer.parse().map_err(|_| nonsense(Op::Release))
+        };
+        let released = self.soon(claim.ttl, call).await?;
         self.quiet.note(key, released == ALONE);
         self.sweep().await;
         match released {
@@ -268,7 +277,7 @@ impl PostgresEngine {
             Arg::Number(number(eviction.seq)),
             Arg::Flag(eviction.when == When::Now),
         ];
-        let answer = self.call(Op::Evict, Use::Attempt, LONGEST, "evict", &args, false).await?;
+        let answer = self.call(Op::Evict, Use::Attempt, LONGEST, "evict", &args).await?;
         match answer.as_str() {
             "2" => Ok(Evicted::Freed),
             "1" => Ok(Evicted::Stopped),

@@ -65,10 +65,14 @@ impl Usual {
         self.lock().set
     }
 
+    /// Whether the session is set to these, which somebody asks for.
+    pub(crate) fn has(&self, limits: Limits) -> bool {
+        self.lock().has(limits)
+    }
+
     pub(crate) fn way(&self, limits: Limits) -> Way<'_> {
         let mut state = self.lock();
-        if state.set == Some(limits) {
-            state.times = 0;
+        if state.has(limits) {
             return Way::Usual;
         }
         state.times = if state.wanted == limits { state.times + 1 } else { 1 };
@@ -83,6 +87,16 @@ impl Usual {
     fn lock(&self) -> MutexGuard<'_, State> {
         // It is changed in single steps, so a panic elsewhere leaves it whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has(&mut self, limits: Limits) -> bool {
+        let has = self.set == Some(limits);
+        if has {
+            self.times = 0;
+        }
+        has
     }
 }
 
@@ -134,6 +148,15 @@ mod tests {
         for _ in 0..100 {
             assert_eq!([ways(&usual, 5, 1), ways(&usual, 3, 1)], [["usual"], ["own"]]);
             assert_eq!([ways(&usual, 2, 1), ways(&usual, 3, 1)], [["own"], ["own"]]);
+        }
+    }
+
+    #[test]
+    fn to_ask_whether_it_has_some_counts_as_asking_for_them() {
+        let usual = Usual::new(limits(5));
+        for _ in 0..100 {
+            assert_eq!(ways(&usual, 3, 1), ["own"]);
+            assert!(usual.has(limits(5)) && !usual.has(limits(3)));
         }
     }
 

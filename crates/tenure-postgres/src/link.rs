@@ -7,6 +7,7 @@
 use std::{
     collections::HashMap,
     fmt::{self, Write as _},
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -14,10 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::TryStreamExt;
 use tenure_core::{Address, Error, Op, Result};
 use tokio::net::TcpStream;
 use tokio_postgres::{
-    Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow, Statement, config::SslMode, types::ToSql,
+    Client, Config, NoTls, Row, SimpleQueryMessage, SimpleQueryRow, Statement, config::SslMode,
 };
 
 use crate::{
@@ -26,6 +28,7 @@ use crate::{
     facts::{Found, QUESTION},
     limits::{Limits, Usual, Way},
     news::News,
+    schema::ShortWay,
     text,
     tls::Trust,
     trouble::{ends_link, no_connection},
@@ -222,14 +225,68 @@ impl Link {
         }
         let answer = async {
             let statement = self.prepared(name, sql, args).await?;
-            let values: Vec<_> = args.iter().map(Arg::bind).collect();
-            let values: Vec<_> = values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
-            match self.client.query_opt(&statement, &values).await? {
+            match self.row(&statement, args).await? {
                 Some(row) => row.try_get(0),
                 None => Ok(None),
             }
         };
         self.watched(answer).await
+    }
+
+    /// Takes a key in the short way: its number, and the life of the server. Nothing if somebody is met, or if the session
+    /// has other limits.
+    pub(crate) async fn again(
+        &self,
+        limits: Limits,
+        short: &ShortWay,
+        args: &[Arg<'_>],
+    ) -> Result<Option<(i64, i64)>, tokio_postgres::Error> {
+        if !self.has(limits) {
+            return Ok(None);
+        }
+        let answer = async {
+            let statement = self.prepared(short.name, &short.alone, args).await?;
+            match self.row(&statement, args).await? {
+                Some(row) => Ok(Some((row.try_get(0)?, row.try_get(1)?))),
+                None => Ok(None),
+            }
+        };
+        self.watched(answer).await
+    }
+
+    /// Gives back a key in the short way. Not so if somebody is met, or if the session has other limits.
+    pub(crate) async fn leave(
+        &self,
+        limits: Limits,
+        short: &ShortWay,
+        args: &[Arg<'_>],
+    ) -> Result<bool, tokio_postgres::Error> {
+        if !self.has(limits) {
+            return Ok(false);
+        }
+        let answer = async {
+            let statement = self.prepared(short.name, &short.alone, args).await?;
+            Ok(self.client.execute_raw(&statement, args).await? > 0)
+        };
+        self.watched(answer).await
+    }
+
+    /// Whether the session is nobody else's and has these limits.
+    fn has(&self, limits: Limits) -> bool {
+        self.usual.as_ref().is_some_and(|usual| usual.has(limits))
+    }
+
+    /// The row that a statement returns, if there is one, once the server is done with it.
+    async fn row(
+        &self,
+        statement: &Statement,
+        args: &[Arg<'_>],
+    ) -> Result<Option<Row>, tokio_postgres::Error> {
+        let mut rows = pin!(self.client.query_raw(statement, args).await?);
+        let Some(row) = rows.try_next().await? else { return Ok(None) };
+        // It may fail to commit after it has returned something.
+        while rows.try_next().await?.is_some() {}
+        Ok(Some(row))
     }
 
     /// The statement of a verb, made when it is first needed. Only where the session is nobody

@@ -89,8 +89,7 @@ impl Links {
         link.run(limits, verb).await.map_err(|err| verb_failed(op, &link.address, err))
     }
 
-    /// Carries out the statement of a verb on the connection for it, and takes its one value. Where the verb is likely to
-    /// meet nobody, what costs least then is sent first.
+    /// Carries out the statement of a verb on the connection for it, and takes its one value.
     pub(crate) async fn call(
         &self,
         op: Op,
@@ -98,21 +97,29 @@ impl Links {
         limits: Limits,
         verb: &'static str,
         args: &[Arg<'_>],
-        quiet: bool,
     ) -> Result<Option<String>> {
         let link = self.at(purpose).await.map_err(|err| err.in_op(op))?;
         let failed = |err| verb_failed(op, &link.address, err);
         // Where nothing may stay in the session the text is sent each time, and a short one is the better.
-        let Some(short) = self.names.short_way(verb).filter(|_| link.direct) else {
-            return link.call(limits, verb, &self.names.call(verb, args.len()), args).await.map_err(failed);
-        };
-        if quiet {
-            let answer = link.call(limits, short.name, &short.alone, args).await.map_err(failed)?;
-            if answer.is_some() {
-                return Ok(answer);
-            }
+        match self.names.short_way(verb).filter(|_| link.direct) {
+            Some(short) => link.call(limits, verb, &short.surely, args).await.map_err(failed),
+            None => link.call(limits, verb, &self.names.call(verb, args.len()), args).await.map_err(failed),
         }
-        link.call(limits, verb, &short.surely, args).await.map_err(failed)
+    }
+
+    /// Takes a key that is likely to be nobody's, with what costs least then: its number, and the life of the server.
+    /// Nothing if that will not do.
+    pub(crate) async fn again(&self, limits: Limits, args: &[Arg<'_>]) -> Result<Option<(i64, i64)>> {
+        let link = self.at(Use::Attempt).await.map_err(|err| err.in_op(Op::Attempt))?;
+        let answer = link.again(limits, &self.names.attempt, args).await;
+        answer.map_err(|err| verb_failed(Op::Attempt, &link.address, err))
+    }
+
+    /// Gives back a key that nobody else is likely to want, with what costs least then. Not so if that will not do.
+    pub(crate) async fn leave(&self, purpose: Use, limits: Limits, args: &[Arg<'_>]) -> Result<bool> {
+        let link = self.at(purpose).await.map_err(|err| err.in_op(Op::Release))?;
+        let answer = link.leave(limits, &self.names.release, args).await;
+        answer.map_err(|err| verb_failed(Op::Release, &link.address, err))
     }
 
     /// Whether the connection for attempts has nothing to do.

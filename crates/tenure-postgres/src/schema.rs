@@ -98,9 +98,9 @@ fn code_of(text: &str) -> String {
 pub(crate) struct ShortWay {
     /// What the statement that is `alone` goes by.
     pub(crate) name: &'static str,
-    /// Answers nothing, and does nothing, if somebody is met.
+    /// Changes no row if somebody is met.
     pub(crate) alone: String,
-    /// Calls the function then. To begin it takes longer, because it is a plan of more parts.
+    /// Calls the function then, and answers as that does. To begin it takes longer, because it is a plan of more parts.
     pub(crate) surely: String,
 }
 
@@ -116,8 +116,8 @@ pub(crate) struct Names {
     /// What the names of channels start with.
     pub(crate) channels: String,
     /// The two verbs that most often meet nobody.
-    attempt: ShortWay,
-    release: ShortWay,
+    pub(crate) attempt: ShortWay,
+    pub(crate) release: ShortWay,
 }
 
 impl Names {
@@ -135,8 +135,12 @@ impl Names {
             attempt: ShortWay::default(),
             release: ShortWay::default(),
         };
-        names.attempt = names.short("attempt", "again", include_str!("sql/again.sql"), 9);
-        names.release = names.short("release", "leave", include_str!("sql/leave.sql"), 4);
+        let alone = names.fill(&code_of(include_str!("sql/again.sql")));
+        let surely = names.surely(&alone, "ARRAY[1, seq, life]::text", "attempt", 9);
+        names.attempt = ShortWay { name: "again", alone, surely };
+        let alone = names.fill(&code_of(include_str!("sql/leave.sql")));
+        let surely = names.surely(&format!("{alone} RETURNING 1"), "'2'", "release", 4);
+        names.release = ShortWay { name: "leave", alone, surely };
         names
     }
 
@@ -159,11 +163,10 @@ impl Names {
         }
     }
 
-    fn short(&self, verb: &'static str, name: &'static str, text: &str, args: usize) -> ShortWay {
-        let alone = self.fill(&code_of(text));
+    /// What says this of the row that a statement changed, or calls the verb's function if it changed none.
+    fn surely(&self, alone: &str, says: &str, verb: &str, args: usize) -> String {
         let all = self.called(verb, args);
-        let surely = format!("WITH done (said) AS ({alone}) SELECT coalesce((SELECT said FROM done), {all})");
-        ShortWay { name, alone, surely }
+        format!("WITH done AS ({alone}) SELECT coalesce((SELECT {says} FROM done), {all})")
     }
 
     /// The name of a verb's function.

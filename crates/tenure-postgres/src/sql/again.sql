@@ -7,4 +7,4 @@
 UPDATE @places SET seq = nextval('@numbers'), id = $2, mode = $3, take = $4, total = $5, state = 0, holds = true,
     ttl = $6, deadline = @clock + $6, taken = @clock, life = @life, client = $8, note = $9, turn = 0
   WHERE key = $1 AND slot = 0 AND state = 4 AND NOT many AND pg_advisory_xact_lock(@lock) IS NOT NULL
-  RETURNING ARRAY[1, seq, life]::text
+  RETURNING seq, life

@@ -1,12 +1,12 @@
 //! A guess, whether a key is alone: right or wrong, only the way to the answer changes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tenure_core::{Attempt, Claim, Engine, Mode, Patience, Turn};
+use tenure_core::{Answered, Attempt, Claim, Engine, Grant, Mode, Patience, Released, Turn};
 use tenure_postgres::PostgresEngine;
 use tenure_testkit::{Result, ensure, ensure_eq, postgres::Postgres};
 
-use crate::support::{claim, count, hold, let_go, line, open, queue, server, turn};
+use crate::support::{brief, claim, count, hold, let_go, line, open, queue, server, turn};
 
 /// What takes and leaves a key without a look at anybody else.
 const TAKEN: &str = "UPDATE % SET seq %";
@@ -106,4 +106,81 @@ async fn a_key_that_was_swept_meanwhile_is_taken_all_the_same() -> Result {
     ensure!(second > first, "{second} after {first}");
     ensure_eq!(line(&engine, "k").await?.len(), 1, "places");
     Ok(())
+}
+
+/// The number and the life that a claim was granted stand in the key's row.
+fn stands(server: &Postgres, grant: &Grant) -> Result<bool> {
+    let (seq, life) = (grant.seat.seq.get(), grant.seat.incarnation.0);
+    Ok(count(server, &format!("seq = {seq} AND life = {life} AND state = 0"))? == 1)
+}
+
+/// What a claim is granted is what the row says, whichever way it was asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_way_grants_the_same() -> Result {
+    let server = server(&[])?;
+    let [engine, other] = [open(&server.url()).await?, open(&server.url()).await?];
+    visit(&engine).await?;
+    for (engine, asked) in [(&engine, TAKEN), (&other, "WITH %")] {
+        let mine = claim("k", Mode::Exclusive)?;
+        let grant = hold(engine, &mine).await?;
+        ensure!(was_asked(&server, asked)?, "not asked like {asked}");
+        ensure!(stands(&server, &grant)?, "asked like {asked}, {grant:?} does not stand in the row");
+        let_go(engine, &mine).await?;
+    }
+    Ok(())
+}
+
+/// Who has no place on a key that is likely to be alone is told so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_held_is_not_freed() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    visit(&engine).await?;
+    let mine = claim("k", Mode::Exclusive)?;
+    hold(&engine, &mine).await?;
+    let_go(&engine, &mine).await?;
+    ensure!(was_asked(&server, LEFT)?, "it was alone");
+    ensure_eq!(engine.release(&mine, Answered::All).await?, Released::NotHeld, "the second release");
+    Ok(())
+}
+
+/// A ttl that the session has not the limits of is asked for as text, and that is worth one trip only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_its_own_take_one_trip() -> Result {
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    visit(&engine).await?;
+    let mine = brief("k", Duration::from_secs(2))?;
+    let grant = hold(&engine, &mine).await?;
+    ensure!(was_asked(&server, "SET LOCAL %;WITH %")?, "not asked with limits of its own");
+    ensure!(stands(&server, &grant)?, "{grant:?} does not stand in the row");
+    let_go(&engine, &mine).await?;
+    ensure!(was_asked(&server, "SET LOCAL %;WITH %")?, "not given back with limits of its own");
+    visit(&engine).await?;
+    ensure!(was_asked(&server, LEFT)?, "the key was alone all the time");
+    Ok(())
+}
+
+/// The server says what a statement did before it has committed it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_committed_is_not_believed() -> Result {
+    const FAILS: &str = "CREATE CONSTRAINT TRIGGER fails AFTER UPDATE ON tenure_places DEFERRABLE INITIALLY DEFERRED \
+                         FOR EACH ROW EXECUTE FUNCTION fails()";
+    let server = server(&[])?;
+    let engine = open(&server.url()).await?;
+    visit(&engine).await?;
+    server.sql(
+        "CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not so'; END $$",
+    )?;
+    let mine = claim("k", Mode::Exclusive)?;
+    server.sql(FAILS)?;
+    let answer = engine.attempt(&mine).await;
+    ensure!(was_asked(&server, TAKEN)? && answer.is_err(), "taken: {answer:?}");
+    server.sql("DROP TRIGGER fails ON tenure_places")?;
+    hold(&engine, &mine).await?;
+    server.sql(FAILS)?;
+    let answer = engine.release(&mine, Answered::All).await;
+    ensure!(was_asked(&server, LEFT)? && answer.is_err(), "given back: {answer:?}");
+    server.sql("DROP TRIGGER fails ON tenure_places")?;
+    let_go(&engine, &mine).await
 }
