@@ -87,12 +87,9 @@ impl Bells {
         let idle = known.idle.pop();
         let (bell, new) = (idle.unwrap_or(Bell(to)), idle.is_none());
         known.given.push_back(Given { to, bell, taken: !new });
-        let too_many = if known.given.len() + known.idle.len() <= MOST {
-            None
-        } else {
-            known.idle.pop().or_else(|| known.given.pop_front().map(|oldest| oldest.bell))
-        };
-        Ring { bell, new, too_many }
+        // A new one is only made when none is idle, so those that are given are all.
+        let oldest = if known.given.len() > MOST { known.given.pop_front() } else { None };
+        Ring { bell, new, too_many: oldest.map(|oldest| oldest.bell) }
     }
 
     /// Notes that the session has taken a claim's doorbell.

@@ -68,7 +68,7 @@ impl MysqlEngine {
                 Ok(attempt)
             }
             Err(err) => {
-                link.bells.unheard(claim.id);
+                // Its doorbell stays its own: somebody may listen for it until it is released, or too old.
                 self.waits.forget(claim.id);
                 Err(err)
             }
